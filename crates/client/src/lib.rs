@@ -1,0 +1,1 @@
+//! One handle to a queue, wherever it lives.

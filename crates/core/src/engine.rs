@@ -1,0 +1,392 @@
+//! What a store must do, never how.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::broadcast;
+
+use crate::error::{Error, Result};
+use crate::event::Notice;
+use crate::id::{JobId, Token};
+use crate::job::{Headers, Job, JobSpec, Leased, NewJob, QueueName};
+use crate::life::State;
+use crate::queue::{Books, QueueConfig, QueueInfo};
+use crate::schedule::Schedule;
+use crate::time::{Timestamp, When};
+use crate::topic::Subscription;
+
+/// The contract between the queue's rules and a store.
+///
+/// 1. Each call is one atomic step, a batch call per job: there is no moment in which a job is in no state or in two.
+/// 2. A push, ack, fail, bury or publish answered with success is durable at the level the engine was opened with.
+/// 3. `lease` takes the queues in the order given and waits on a signal. A job pushed or falling due wakes who waits for it.
+/// 4. A token is compared for equality; an old one changes nothing and is answered `lease_lost`. The attempt counter goes
+///    up at lease time.
+/// 5. No job is handed out before it is due. The engine's clocks decide, never a client's.
+/// 6. A lease that nobody settles ends at its deadline; the job is then at the front of its priority, or dead if it
+///    vanished or failed `max_attempts` times.
+/// 7. Due moves and expiry have no ceiling per tick.
+/// 8. The books of each queue balance.
+/// 9. Idle means idle.
+///
+/// Values are already checked by the service; an engine may rely on the limits.
+/// An outer `Err` means that the whole call failed; inner results stand in the order of the items asked.
+#[async_trait]
+pub trait Engine: Send + Sync + 'static {
+    /// Keeps the jobs. A key that is taken is answered by the policy of the push.
+    async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>>;
+
+    /// Lends the first due jobs, up to `max`, from the first of the queues that has any. With nothing due it waits for up
+    /// to `wait` and then answers with none. Dropping the future gives back what it was about to return.
+    async fn lease(&self, ask: Ask) -> Result<Vec<Leased>>;
+
+    /// Ends leases.
+    async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>>;
+
+    /// Prolongs leases, notes progress, and reports a wish to cancel.
+    async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>>;
+
+    /// Shows one job, or `None`. A done job is shown while it is retained, and without its payload while only its key is
+    /// still held.
+    async fn find(&self, which: Which) -> Result<Option<Job>>;
+
+    /// Shows a page of jobs. Each call does a bounded amount of work: a page may be short, even empty, and still have a
+    /// `next` cursor. Only a page without one is the last.
+    async fn list(&self, query: Query) -> Result<Page>;
+
+    /// An operator's move on named jobs, or on those that match a filter. With a filter each call does a bounded amount of
+    /// work and answers where to go on.
+    async fn steer(&self, order: Order) -> Result<Steered>;
+
+    /// Shows the named queues, or all, in the order of their names. A queue that never was is left out.
+    async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>>;
+
+    /// Changes a queue's settings, a subscription or a schedule. Durable when answered.
+    async fn change(&self, change: Change) -> Result<()>;
+
+    /// Shows all subscriptions and schedules, in the order of their names.
+    async fn catalog(&self) -> Result<Catalog>;
+
+    /// Puts one job into the queue of each matching subscription: into all of them or, on error, into none.
+    async fn publish(&self, message: Message) -> Result<Vec<Pushed>>;
+
+    /// Recomputes the books from the stored jobs and names every difference.
+    async fn audit(&self) -> Result<Audit>;
+
+    /// Tells of every transition from now on. A watcher that falls behind is told how many notices it missed.
+    fn watch(&self) -> broadcast::Receiver<Notice>;
+
+    /// Whether the engine can still keep its promises; the error says why not.
+    fn health(&self) -> Result<()>;
+
+    /// Makes everything durable and stops. Later calls are answered `unavailable`.
+    async fn close(&self) -> Result<()>;
+}
+
+/// A push that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// The job: a new one, or the one that has the key.
+    pub id: JobId,
+    /// Its state.
+    pub state: State,
+    /// When it may run, as the wall clock will show it.
+    pub run_at: Timestamp,
+    /// What the push did.
+    pub how: Accepted,
+}
+
+/// What an accepted push did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// It made a new job.
+    New,
+    /// A job with the key lives already; nothing was changed.
+    Existing,
+    /// A waiting job with the key got the new payload and due time.
+    Replaced,
+}
+
+/// A request for jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Where to look, in this order; at least one.
+    pub queues: Vec<QueueName>,
+    /// How many jobs at most; at least 1.
+    pub max: u32,
+    /// How long to wait when there are none.
+    pub wait: Duration,
+    /// The length of the leases, instead of each job's own. Does not make a job at most once, nor stop it from being so.
+    pub ttr: Option<Duration>,
+    /// The worker's name for itself.
+    pub worker: Arc<str>,
+}
+
+/// The end of one lease.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    /// Which lease.
+    pub token: Token,
+    /// How it ends.
+    pub outcome: Outcome,
+}
+
+/// How a lease ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Done.
+    Ack {
+        /// Kept with the job for its `retention`.
+        result: Option<Bytes>,
+    },
+    /// A failure: another try by the job's policy, or dead.
+    Fail {
+        /// What went wrong.
+        error: String,
+        /// The wait before the next try, instead of the policy's.
+        delay: Option<Duration>,
+        /// Whether another try makes sense.
+        retry: Retry,
+    },
+    /// Given back; no failure is counted.
+    Release {
+        /// A new priority.
+        priority: Option<u32>,
+        /// A wait before it is due again; without one it goes back to its old place.
+        delay: Option<Duration>,
+    },
+    /// Dead at once.
+    Bury {
+        /// Why.
+        error: Option<String>,
+        /// A new priority, for when it is kicked.
+        priority: Option<u32>,
+    },
+    /// Again later; no failure is counted.
+    Snooze {
+        /// How much later.
+        delay: Duration,
+    },
+}
+
+/// Whether a failed job may be tried again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// As its policy says.
+    #[default]
+    Policy,
+    /// Never.
+    Never,
+}
+
+/// A lease that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The job.
+    pub id: JobId,
+    /// Its state now.
+    pub state: State,
+    /// When it is due again, if it is.
+    pub run_at: Option<Timestamp>,
+}
+
+/// A sign of life from a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extend {
+    /// Which lease.
+    pub token: Token,
+    /// The new length from now on; without one the length that the lease was given.
+    pub ttr: Option<Duration>,
+    /// How far the work is.
+    pub progress: Option<Bytes>,
+}
+
+/// A lease that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// The job.
+    pub id: JobId,
+    /// The new deadline, as the wall clock will show it.
+    pub deadline: Timestamp,
+    /// Somebody wants the job cancelled: stop and settle.
+    pub cancel: bool,
+}
+
+/// How to name one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// By its id.
+    Id(JobId),
+    /// By the client's key.
+    Key(QueueName, String),
+}
+
+/// What a job must have to be listed. An empty filter matches every job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// In this queue.
+    pub queue: Option<QueueName>,
+    /// In one of these states; empty means any.
+    pub states: Vec<State>,
+    /// Of this kind.
+    pub kind: Option<String>,
+    /// With this key.
+    pub key: Option<String>,
+    /// In this group.
+    pub group: Option<String>,
+    /// With all of these headers.
+    pub headers: Headers,
+    /// With this text in the last error.
+    pub error: Option<String>,
+    /// With this text in kind, key, group, a header, the last error, or a payload that is text.
+    pub search: Option<String>,
+    /// Pushed at or after.
+    pub created_from: Option<Timestamp>,
+    /// Pushed before.
+    pub created_before: Option<Timestamp>,
+    /// Due at or after.
+    pub due_from: Option<Timestamp>,
+    /// Due before.
+    pub due_before: Option<Timestamp>,
+}
+
+/// A request for a page of jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Which jobs.
+    pub filter: Filter,
+    /// Where to go on; `None` starts at the beginning.
+    pub cursor: Option<Cursor>,
+    /// How many jobs at most; at least 1.
+    pub limit: u32,
+}
+
+/// Where a listing goes on. Only the engine that made it can read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(pub String);
+
+/// A page of jobs: queue by queue, and within a queue in the order in which they would be handed out, then the dead, then
+/// the done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page {
+    /// The jobs.
+    pub jobs: Vec<Job>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// An operator's move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// On which jobs.
+    pub target: Target,
+    /// What to do.
+    pub action: Action,
+    /// Whether to do it.
+    pub mode: Mode,
+}
+
+/// The jobs an operator means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// These.
+    Jobs(Vec<JobId>),
+    /// Those a query shows.
+    Matching(Query),
+}
+
+/// What an operator can do to a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Makes a dead or scheduled job ready, due now. A dead one may fail as often as a new one, and if it had expired it
+    /// has no time to live any more.
+    Kick,
+    /// Calls a job off. A leased one is flagged: its worker learns of it at the next extend, may still ack, and any other
+    /// end of the lease cancels the job.
+    Cancel,
+    /// Gives a waiting or dead job another due time.
+    Reschedule(When),
+    /// Removes a job that is not leased, the done ones too.
+    Delete,
+}
+
+/// Whether a move is made or only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Make it.
+    Act,
+    /// Only say what would be moved.
+    DryRun,
+}
+
+/// What an operator's move did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Steered {
+    /// How many jobs the move was legal for, and was made unless it was a dry run.
+    pub moved: u64,
+    /// For each named job its state afterwards, or why it could not be moved. Empty when a filter was given.
+    pub results: Vec<Result<State>>,
+    /// Where to go on, when a filter was given and there may be more.
+    pub next: Option<Cursor>,
+}
+
+/// A change that is not about one job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Sets a queue's settings, and makes the queue if need be.
+    Queue(QueueName, QueueConfig),
+    /// Adds or replaces a subscription.
+    Subscribe(Subscription),
+    /// Removes the subscription with this topic and name. Its queue and jobs stay.
+    Unsubscribe(String, String),
+    /// Adds or replaces a schedule. Its next tick is computed from now.
+    Schedule(Schedule),
+    /// Removes the schedule with this name. Its jobs stay.
+    Unschedule(String),
+}
+
+/// Everything that is set up besides queues.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalog {
+    /// All subscriptions.
+    pub subscriptions: Vec<Subscription>,
+    /// All schedules, with their next tick.
+    pub schedules: Vec<Schedule>,
+}
+
+/// A message for a topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// The topic.
+    pub topic: String,
+    /// What patterns are matched against; without one only subscriptions without a pattern, or with `#`, match.
+    pub routing_key: Option<String>,
+    /// The job that each subscription gets.
+    pub spec: JobSpec,
+}
+
+/// The result of an audit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Audit {
+    /// The books of each queue as recomputed from the stored jobs.
+    pub queues: Vec<(QueueName, Books)>,
+    /// How many stored jobs were read.
+    pub jobs: u64,
+    /// Every difference found, as a sentence that names the queue or job.
+    pub problems: Vec<String>,
+}
+
+impl Audit {
+    /// The audit as an error, if it found anything.
+    pub fn into_result(self) -> Result<Audit> {
+        match self.problems.first() {
+            None => Ok(self),
+            Some(first) => Err(Error::new(
+                crate::Code::Internal,
+                format!("{} problems, first: {first}", self.problems.len()),
+            )),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The rules of Auxo, free of sockets and disks.
+//!
+//! [`job`] says what a job is, [`life`] which moves it may make, [`retry`] what a failure leads to, and [`engine`] what
+//! every store must promise. [`service`] stands between callers and an engine: it checks, fills in defaults and counts.
+//! Times are arguments or come from a [`clock`], so that a test passes a year in a microsecond.
+
+pub mod clock;
+pub mod engine;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod job;
+pub mod life;
+pub mod queue;
+pub mod retry;
+pub mod schedule;
+pub mod time;
+pub mod topic;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use engine::Engine;
+pub use error::{Code, Error, Result};
+pub use id::{JobId, Token};
+pub use job::{Job, JobSpec, NewJob, QueueName};
+pub use life::State;
+pub use time::{Due, Now, Timestamp, When};

@@ -1,0 +1,99 @@
+//! A queue's settings, its counts and its books.
+
+use std::time::Duration;
+
+use crate::job::QueueName;
+use crate::time::Timestamp;
+
+/// What an operator can set on a queue. The default is a queue without limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Refuses pushes.
+    pub paused_in: bool,
+    /// Hands out nothing.
+    pub paused_out: bool,
+    /// The most jobs that may wait, be leased or be dead at once; a push past it is refused.
+    pub max_jobs: Option<u64>,
+    /// The most payload bytes these jobs may have together.
+    pub max_bytes: Option<u64>,
+    /// The most jobs leased at once.
+    pub max_leased: Option<u32>,
+    /// The most leases in a time.
+    pub rate: Option<Rate>,
+    /// Jobs of different groups take turns within a priority.
+    pub fair: bool,
+}
+
+/// A token bucket: `count` leases per `per`, and at most `burst` at once after a quiet time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How many, at least 1.
+    pub count: u32,
+    /// In which time, at least a millisecond.
+    pub per: Duration,
+    /// The size of the bucket, at least 1.
+    pub burst: u32,
+}
+
+/// How many jobs of a queue are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Wait for their time.
+    pub scheduled: u64,
+    /// Wait for a worker.
+    pub ready: u64,
+    /// Are with a worker.
+    pub leased: u64,
+    /// Are parked.
+    pub dead: u64,
+    /// Are done and retained.
+    pub done: u64,
+}
+
+/// Where every job that a queue ever accepted went. [`Books::balanced`] must always hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Pushes answered with a new job.
+    pub accepted: u64,
+    /// Scheduled, ready or leased now.
+    pub live: u64,
+    /// Finished, ever.
+    pub done: u64,
+    /// Dead now, for any reason but age.
+    pub dead: u64,
+    /// Dead now because their life ran out.
+    pub expired: u64,
+    /// Called off, ever.
+    pub cancelled: u64,
+    /// Deleted or purged before they were done, ever.
+    pub deleted: u64,
+}
+
+impl Books {
+    /// Whether every accepted job is accounted for.
+    pub fn balanced(&self) -> bool {
+        self.accepted
+            == self.live + self.done + self.dead + self.expired + self.cancelled + self.deleted
+    }
+}
+
+/// A queue as an engine shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueInfo {
+    /// Its name.
+    pub name: QueueName,
+    /// Its settings.
+    pub config: QueueConfig,
+    /// Its jobs by state.
+    pub counts: Counts,
+    /// The payload bytes of the jobs that are not done.
+    pub bytes: u64,
+    /// Where its jobs went.
+    pub books: Books,
+    /// How many lease calls wait for it now.
+    pub waiting: u64,
+    /// When a lease call last named it, since the engine was opened.
+    pub last_asked: Option<Timestamp>,
+    /// When its next scheduled job falls due.
+    pub next_due: Option<Timestamp>,
+}

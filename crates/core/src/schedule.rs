@@ -1,0 +1,332 @@
+//! Recurring jobs: when the next tick is, and what a missed one leads to.
+//!
+//! Cron ticks follow the wall clock, interval ticks the steady one. An engine keeps the next tick with the schedule and
+//! moves it in the same step that makes the job, so a tick makes at most one job. After a step of the wall clock an engine
+//! asks [`Schedule::rearm`] for the next tick: a clock set back does not silence a schedule, and one set forward makes no
+//! storm of old ticks.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::error::{Error, Result};
+use crate::id::clip;
+use crate::job::{JobSpec, QueueName};
+use crate::time::{Base, Due, Now, Timestamp};
+
+/// A tick that is later than this counts as missed.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// The most jobs that one catch-up makes under [`Missed::All`]; older ticks are dropped.
+pub const CATCH_UP: usize = 1000;
+
+/// A job that is pushed again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Its unique name.
+    pub name: String,
+    /// Where its jobs go.
+    pub queue: QueueName,
+    /// When it ticks.
+    pub rhythm: Rhythm,
+    /// What to do about ticks that nobody was there for.
+    pub missed: Missed,
+    /// What it pushes.
+    pub spec: JobSpec,
+    /// The next tick, kept by the engine. `None` when there will be none.
+    pub next: Option<Due>,
+    /// The last tick that made a job, kept by the engine.
+    pub last: Option<Timestamp>,
+}
+
+/// When a schedule ticks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rhythm {
+    /// By the calendar.
+    Cron {
+        /// Five fields (or six, with seconds first), or an alias such as `@daily`.
+        expression: String,
+        /// The name of a time zone, such as `Europe/Berlin` or `UTC`.
+        zone: String,
+    },
+    /// Each time this long has passed.
+    Every(Duration),
+}
+
+/// What to do about ticks that are in the past when the engine gets to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missed {
+    /// Nothing.
+    Skip,
+    /// One job for all of them.
+    #[default]
+    Once,
+    /// One job for each, the newest [`CATCH_UP`].
+    All,
+}
+
+impl Rhythm {
+    /// Checks a rhythm, so that [`Rhythm::next_after`] can be relied on.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Rhythm::Every(period) if *period < Duration::from_millis(1) => Err(Error::bad_request(
+                "every: the interval is shorter than a millisecond",
+            )),
+            Rhythm::Every(_) => Ok(()),
+            Rhythm::Cron { expression, zone } => parse(expression, zone).map(drop),
+        }
+    }
+
+    /// The first tick later than `after`, on the clock this rhythm follows.
+    pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        match self {
+            Rhythm::Every(period) => Some(after.plus(*period)),
+            Rhythm::Cron { expression, zone } => {
+                let (cron, zone) = parse(expression, zone).ok()?;
+                let from = jiff::Timestamp::from_millisecond(i64::try_from(after.0).ok()?).ok()?;
+                let next = cron
+                    .find_next_occurrence(&from.to_zoned(zone), false)
+                    .ok()?;
+                u64::try_from(next.timestamp().as_millisecond())
+                    .ok()
+                    .map(Timestamp)
+            }
+        }
+    }
+
+    fn base(&self) -> Base {
+        match self {
+            Rhythm::Cron { .. } => Base::Wall,
+            Rhythm::Every(_) => Base::Steady,
+        }
+    }
+}
+
+fn parse(expression: &str, zone: &str) -> Result<(croner::Cron, TimeZone)> {
+    let cron = croner::Cron::from_str(expression).map_err(|error| {
+        Error::bad_request(format!("cron expression {:?}: {error}", clip(expression)))
+    })?;
+    let zone = TimeZone::get(zone).map_err(|_| {
+        Error::bad_request(format!(
+            "time zone {:?} is not known, try one like Europe/Berlin",
+            clip(zone)
+        ))
+    })?;
+    Ok((cron, zone))
+}
+
+/// What is to be done when a schedule's time has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// The ticks that make a job each, oldest first.
+    pub fire: Vec<Timestamp>,
+    /// The tick after them.
+    pub next: Option<Due>,
+}
+
+impl Schedule {
+    /// The first tick from now on.
+    pub fn rearm(&self, now: Now) -> Option<Due> {
+        let base = self.rhythm.base();
+        self.rhythm
+            .next_after(now.of(base))
+            .map(|at| Due { at, base })
+    }
+
+    /// The ticks that have come, by the policy for missed ones. Asked before the next tick it fires nothing.
+    pub fn tick(&self, now: Now) -> Tick {
+        let Some(first) = self.next.filter(|next| now.reached(*next)) else {
+            return Tick {
+                fire: Vec::new(),
+                next: self.next,
+            };
+        };
+        let clock = now.of(first.base);
+        let come = self.come(first.at, clock);
+        let missed = |at: &Timestamp| clock.since(*at) > GRACE;
+        let fire = match self.missed {
+            Missed::All => come,
+            Missed::Skip => come.into_iter().filter(|at| !missed(at)).collect(),
+            Missed::Once => {
+                let newest_missed = come.iter().rposition(missed);
+                come.into_iter()
+                    .enumerate()
+                    .filter(|(i, at)| !missed(at) || Some(*i) == newest_missed)
+                    .map(|(_, at)| at)
+                    .collect()
+            }
+        };
+        Tick {
+            fire,
+            next: self.after(first, clock),
+        }
+    }
+
+    /// The newest ticks from `first` to `clock`, at most [`CATCH_UP`], without walking through a year of seconds.
+    fn come(&self, first: Timestamp, clock: Timestamp) -> Vec<Timestamp> {
+        let mut from = first;
+        if let Rhythm::Every(period) = self.rhythm {
+            let period = crate::time::millis(period).max(1);
+            let steps = (clock.0 - first.0) / period;
+            from = Timestamp(first.0 + steps.saturating_sub(CATCH_UP as u64 - 1) * period);
+        } else if clock.since(first) > Duration::from_secs(CATCH_UP as u64) {
+            from = self.window_start(first, clock);
+        }
+        let mut ticks = Vec::new();
+        let mut at = Some(from);
+        while let Some(tick) = at.filter(|tick| *tick <= clock) {
+            ticks.push(tick);
+            at = self.rhythm.next_after(tick);
+        }
+        ticks.split_off(ticks.len().saturating_sub(CATCH_UP))
+    }
+
+    /// A tick of a cron rhythm from which on there are at most about twice [`CATCH_UP`] ticks left: found by halving, as a
+    /// cron expression cannot be counted.
+    fn window_start(&self, first: Timestamp, clock: Timestamp) -> Timestamp {
+        let mut start = first;
+        loop {
+            let mut at = Some(start);
+            for _ in 0..2 * CATCH_UP {
+                at = at
+                    .and_then(|at| self.rhythm.next_after(at))
+                    .filter(|at| *at <= clock);
+            }
+            let Some(_) = at else { return start };
+            let middle = Timestamp(start.0 + clock.since(start).as_millis() as u64 / 2);
+            match self
+                .rhythm
+                .next_after(middle)
+                .filter(|at| *at <= clock && *at > start)
+            {
+                Some(later) => start = later,
+                None => return start,
+            }
+        }
+    }
+
+    fn after(&self, first: Due, clock: Timestamp) -> Option<Due> {
+        let at = match self.rhythm {
+            // Interval ticks keep their phase.
+            Rhythm::Every(period) => {
+                let period = crate::time::millis(period).max(1);
+                Some(Timestamp(
+                    first.at.0 + ((clock.0 - first.at.0) / period + 1) * period,
+                ))
+            }
+            Rhythm::Cron { .. } => self.rhythm.next_after(clock),
+        };
+        at.map(|at| Due {
+            at,
+            base: first.base,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(rhythm: Rhythm, missed: Missed) -> Schedule {
+        let mut schedule = Schedule {
+            name: "s".into(),
+            queue: QueueName::new("q").unwrap(),
+            rhythm,
+            missed,
+            spec: JobSpec::default(),
+            next: None,
+            last: None,
+        };
+        schedule.next = schedule.rearm(Now::at(1_700_000_000_000));
+        schedule
+    }
+
+    fn minutely() -> Rhythm {
+        Rhythm::Cron {
+            expression: "* * * * *".into(),
+            zone: "UTC".into(),
+        }
+    }
+
+    #[test]
+    fn a_missed_run_is_made_up_as_the_policy_says() {
+        let hour_later = Now::at(1_700_003_600_000);
+        for (missed, jobs) in [(Missed::Skip, 0), (Missed::Once, 1), (Missed::All, 60)] {
+            let tick = schedule(minutely(), missed).tick(hour_later);
+            assert_eq!(tick.fire.len(), jobs, "{missed:?}");
+            assert_eq!(tick.next.unwrap().at, Timestamp(1_700_003_640_000));
+        }
+    }
+
+    #[test]
+    fn a_tick_on_time_fires_under_every_policy() {
+        for missed in [Missed::Skip, Missed::Once, Missed::All] {
+            let schedule = schedule(minutely(), missed);
+            let next = schedule.next.unwrap().at;
+            assert_eq!(schedule.tick(Now::at(next.0 - 1)).fire, []);
+            assert_eq!(schedule.tick(Now::at(next.0)).fire, [next]);
+        }
+    }
+
+    #[test]
+    fn a_year_of_seconds_is_caught_up_in_bounded_time() {
+        let year = Now::at(1_700_000_000_000 + 365 * 86_400_000);
+        for rhythm in [
+            Rhythm::Every(Duration::from_secs(1)),
+            Rhythm::Cron {
+                expression: "* * * * * *".into(),
+                zone: "UTC".into(),
+            },
+        ] {
+            let tick = schedule(rhythm, Missed::All).tick(year);
+            assert_eq!(tick.fire.len(), CATCH_UP);
+            assert!(year.wall.since(*tick.fire.last().unwrap()) < Duration::from_secs(1));
+        }
+    }
+
+    #[test]
+    fn an_hour_that_daylight_saving_skips_or_repeats_makes_one_run() {
+        let daily = Rhythm::Cron {
+            expression: "30 2 * * *".into(),
+            zone: "Europe/Berlin".into(),
+        };
+        let at = |text: &str| {
+            Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond() as u64)
+        };
+        // Clocks go forward on 2026-03-29 at 2:00 and back on 2026-10-25 at 3:00.
+        let mut tick = at("2026-03-27T12:00:00Z");
+        let mut days = Vec::new();
+        for _ in 0..4 {
+            tick = daily.next_after(tick).unwrap();
+            days.push(tick.to_string());
+        }
+        assert_eq!(
+            days.iter().map(|day| &day[..10]).collect::<Vec<_>>(),
+            ["2026-03-28", "2026-03-29", "2026-03-30", "2026-03-31"]
+        );
+        let first = daily.next_after(at("2026-10-24T12:00:00Z")).unwrap();
+        let second = daily.next_after(first).unwrap();
+        assert!(
+            second.since(first) > Duration::from_secs(20 * 3600),
+            "{first} {second}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_rhythm_is_refused_with_its_reason() {
+        let cron = |expression: &str, zone: &str| Rhythm::Cron {
+            expression: expression.into(),
+            zone: zone.into(),
+        };
+        for wrong in [
+            cron("61 * * * *", "UTC"),
+            cron("", "UTC"),
+            cron("* * * *", "UTC"),
+            cron("* * * * *", "Mars/Olympus"),
+            Rhythm::Every(Duration::ZERO),
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        assert!(minutely().check().is_ok());
+    }
+}

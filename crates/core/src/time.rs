@@ -1,0 +1,187 @@
+//! Instants and due times, in milliseconds.
+//!
+//! An engine reads two clocks. The *wall* clock is what people mean by "tomorrow at nine"; it can be stepped. The *steady*
+//! clock starts at the wall clock's value when the engine opens and from then on only counts elapsed time, so no step of
+//! the wall clock ends a lease early or shortens a delay. Each due time says which of the two it follows.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// The instant `by` later, or the end of time if there is none.
+    pub fn plus(self, by: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_add(millis(by)))
+    }
+
+    /// The instant `by` earlier, or the epoch if there is none.
+    pub fn minus(self, by: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_sub(millis(by)))
+    }
+
+    /// How long after `earlier` this is; zero when it is not later.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC; an instant outside the calendar is shown as its milliseconds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match i64::try_from(self.0)
+            .ok()
+            .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        {
+            Some(instant) => write!(f, "{instant:.3}"),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// A duration as whole milliseconds, at most `u64::MAX`.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// One reading of an engine's two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Counts elapsed time since the engine opened, whatever happens to the wall clock.
+    pub steady: Timestamp,
+    /// What the wall clock shows.
+    pub wall: Timestamp,
+}
+
+impl Now {
+    /// Both clocks at the same value, as right after an engine opened.
+    pub fn at(ms: u64) -> Now {
+        Now {
+            steady: Timestamp(ms),
+            wall: Timestamp(ms),
+        }
+    }
+
+    /// The reading of the clock that `base` names.
+    pub fn of(&self, base: Base) -> Timestamp {
+        match base {
+            Base::Steady => self.steady,
+            Base::Wall => self.wall,
+        }
+    }
+
+    /// Whether the due time has come.
+    pub fn reached(&self, due: Due) -> bool {
+        due.at <= self.of(due.base)
+    }
+
+    /// How long until the due time, zero when it has come.
+    pub fn until(&self, due: Due) -> Duration {
+        due.at.since(self.of(due.base))
+    }
+
+    /// The due time as the wall clock will show it, if nobody steps it again.
+    pub fn on_wall(&self, due: Due) -> Timestamp {
+        match due.base {
+            Base::Wall => due.at,
+            Base::Steady => Timestamp(
+                due.at
+                    .0
+                    .saturating_add(self.wall.0)
+                    .saturating_sub(self.steady.0),
+            ),
+        }
+    }
+
+    /// The due time as the steady clock will show it, if nobody steps the wall clock again.
+    pub fn on_steady(&self, due: Due) -> Timestamp {
+        match due.base {
+            Base::Steady => due.at,
+            Base::Wall => Timestamp(
+                due.at
+                    .0
+                    .saturating_add(self.steady.0)
+                    .saturating_sub(self.wall.0),
+            ),
+        }
+    }
+}
+
+/// The clock a due time follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Base {
+    /// Elapsed time: leases, delays, retries.
+    Steady,
+    /// The calendar: `run_at`, `expires_at`, schedules.
+    Wall,
+}
+
+/// A moment and the clock that decides when it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Due {
+    /// The moment on that clock.
+    pub at: Timestamp,
+    /// The clock.
+    pub base: Base,
+}
+
+/// When a caller wants something to happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// At once.
+    #[default]
+    Now,
+    /// After this long, by the steady clock.
+    After(Duration),
+    /// At this instant, by the wall clock.
+    At(Timestamp),
+}
+
+impl When {
+    /// Fixes the wish to a due time.
+    pub fn due(self, now: Now) -> Due {
+        match self {
+            When::Now => Due {
+                at: now.steady,
+                base: Base::Steady,
+            },
+            When::After(delay) => Due {
+                at: now.steady.plus(delay),
+                base: Base::Steady,
+            },
+            When::At(at) => Due {
+                at,
+                base: Base::Wall,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_wall_clock_moves_absolute_times_only() {
+        let relative = When::After(Duration::from_secs(10)).due(Now::at(1_000));
+        let absolute = When::At(Timestamp(11_000)).due(Now::at(1_000));
+        let stepped = Now {
+            steady: Timestamp(2_000),
+            wall: Timestamp(3_602_000),
+        };
+        assert!(!stepped.reached(relative));
+        assert!(stepped.reached(absolute));
+        assert_eq!(stepped.on_wall(relative), Timestamp(3_611_000));
+    }
+
+    #[test]
+    fn a_timestamp_reads_as_rfc_3339() {
+        assert_eq!(
+            Timestamp(1_700_000_000_123).to_string(),
+            "2023-11-14T22:13:20.123Z"
+        );
+        assert_eq!(Timestamp(u64::MAX).to_string(), u64::MAX.to_string());
+    }
+}

@@ -1,0 +1,1 @@
+//! Auxo's built-in durable engine: one core thread, one segmented log.
