@@ -2,4 +2,5 @@
 
 pub mod damage;
 pub mod disk;
+pub mod index;
 pub mod snapshot;

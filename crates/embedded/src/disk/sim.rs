@@ -69,6 +69,7 @@ pub struct SimDisk(Arc<Mutex<State>>);
 struct State {
     names: Names,
     operations: u64,
+    reads: u64,
     log: VecDeque<Operation>,
     faults: Vec<Fault>,
     /// The number of operations after which the power is off.
@@ -149,6 +150,11 @@ impl SimDisk {
     /// How many operations happened so far.
     pub fn operations(&self) -> u64 {
         self.lock().operations
+    }
+
+    /// How many reads there were so far; they are not among the operations.
+    pub fn reads(&self) -> u64 {
+        self.lock().reads
     }
 
     /// The latest operations, the oldest first.
@@ -303,6 +309,7 @@ impl DiskFile for SimFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
         state.check_power()?;
+        state.reads += 1;
         state.strike(Op::Read)?;
         drop(state);
         Ok(self.node.read(offset, buf))
