@@ -150,9 +150,10 @@ fn lock(path: &Path, dir: &File) -> Result<File, Error> {
         Err(TryLockError::WouldBlock) => return Err(in_use(path, &file)),
         Err(TryLockError::Error(error)) => return Err(refusal(path, &error)),
     }
-    file.set_len(0)
-        .and_then(|()| write!(file, "{}", std::process::id()))
-        .map_err(|error| refusal(path, &error))?;
+    // A courtesy to whoever is refused: a full disk must not keep the store from opening.
+    let _ = file
+        .set_len(0)
+        .and_then(|()| write!(file, "{}", std::process::id()));
     Ok(file)
 }
 

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::disk::SimDisk;
 use crate::disk::sim::Rng;
+use crate::disk::{RealDisk, SimDisk};
 
 const NAME: &str = "7.idx";
 const SEGMENT: u64 = 7;
@@ -163,6 +163,17 @@ proptest! {
         let all: Vec<_> = index.streams().skip_while(|(key, _)| *key < from).collect();
         prop_assert!(index.streams_from(&from).eq(all));
     }
+}
+
+#[test]
+fn an_index_on_the_real_disk_answers_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(dir.path()).unwrap();
+    let draft = draft(12, 2000);
+    draft.clone().write(&disk, NAME).unwrap();
+    let index = Index::open(&disk, NAME, SEGMENT).unwrap();
+    let troubles = Model::of(&draft).compare(&index, &mut Pages::new(5));
+    assert_eq!((troubles, disk.list().unwrap()), (0, vec![NAME.to_owned()]));
 }
 
 #[test]

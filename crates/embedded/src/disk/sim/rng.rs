@@ -58,7 +58,7 @@ impl Survival {
     }
 
     pub fn fate(&mut self) -> Fate {
-        // Even when much survives a write may be torn, but nothing is when all or nothing does.
+        // A crash that keeps all, or nothing, tears nothing.
         let torn = (1..8).contains(&self.kept) && self.rng.below(3) == 0;
         match (torn, self.survives()) {
             (true, _) => Fate::Torn,
