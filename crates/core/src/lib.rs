@@ -4,6 +4,7 @@
 //! every store must promise. [`service`] stands between callers and an engine: it checks, fills in defaults and counts.
 //! Times are arguments or come from a [`clock`], so that a test passes a year in a microsecond.
 
+pub mod bucket;
 pub mod clock;
 pub mod engine;
 pub mod error;
