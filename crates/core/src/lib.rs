@@ -15,6 +15,7 @@ pub mod life;
 pub mod queue;
 pub mod retry;
 pub mod schedule;
+pub mod text;
 pub mod time;
 pub mod topic;
 
