@@ -11,6 +11,7 @@ pub mod error;
 pub mod event;
 pub mod id;
 pub mod job;
+pub mod json;
 pub mod life;
 pub mod queue;
 pub mod retry;
