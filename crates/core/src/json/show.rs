@@ -11,6 +11,7 @@ use super::content::shown;
 use crate::engine::{Accepted, Audit, Extended, Mode, Page, Pushed, Settled, Steered};
 use crate::error::{Error, Result};
 use crate::event::Notice;
+use crate::explain::Explanation;
 use crate::job::{
     Backoff, Headers, Holder, Jitter, Job, JobSpec, Leased, Moment, OnDuplicate, Ttl,
 };
@@ -567,5 +568,28 @@ pub fn notice(notice: &Notice) -> Value {
             out[name] = (**text).into();
         }
     }
+    out
+}
+
+/// Why a job is not running: `{reason, text, id?, state?, queue?, until?, since?, worker?, error?}`.
+pub fn explanation(explanation: &Explanation) -> Value {
+    let mut out = json!({
+        "reason": explanation.reason.as_str(),
+        "text": explanation.text,
+    });
+    let texts = [
+        ("id", explanation.job.map(|id| id.to_string())),
+        ("state", explanation.state.map(|state| state.to_string())),
+        ("queue", explanation.queue.as_ref().map(|q| q.to_string())),
+        ("worker", explanation.worker.as_ref().map(|w| w.to_string())),
+        ("error", explanation.error.clone()),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            out[name] = text.into();
+        }
+    }
+    let times = [("until", explanation.until), ("since", explanation.since)];
+    put_times(&mut out, times);
     out
 }
