@@ -171,6 +171,19 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The outcome as it is spelled in JSON.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Outcome::Ack { .. } => "ack",
+            Outcome::Fail { .. } => "fail",
+            Outcome::Release { .. } => "release",
+            Outcome::Bury { .. } => "bury",
+            Outcome::Snooze { .. } => "snooze",
+        }
+    }
+}
+
 /// Whether a failed job may be tried again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
@@ -335,6 +348,10 @@ pub struct Order {
 
 /// The jobs an operator means.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per call of an operator, never kept in bulk"
+)]
 pub enum Target {
     /// These.
     Jobs(Vec<JobId>),
@@ -379,6 +396,10 @@ pub struct Steered {
 
 /// A change that is not about one job.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per call of an operator, never kept in bulk"
+)]
 pub enum Change {
     /// Sets a queue's settings, and makes the queue if need be.
     Queue(QueueName, QueueConfig),

@@ -4,16 +4,22 @@
 //! every store must promise. [`service`] stands between callers and an engine: it checks, fills in defaults and counts.
 //! Times are arguments or come from a [`clock`], so that a test passes a year in a microsecond.
 
+pub mod bucket;
 pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod event;
+pub mod explain;
 pub mod id;
 pub mod job;
+pub mod json;
 pub mod life;
+pub mod limits;
 pub mod queue;
 pub mod retry;
 pub mod schedule;
+pub mod service;
+pub mod text;
 pub mod time;
 pub mod topic;
 
@@ -23,4 +29,6 @@ pub use error::{Code, Error, Result};
 pub use id::{JobId, Token};
 pub use job::{Job, JobSpec, NewJob, QueueName};
 pub use life::State;
+pub use limits::Limits;
+pub use service::Service;
 pub use time::{Due, Now, Timestamp, When};
