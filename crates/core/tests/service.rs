@@ -348,3 +348,14 @@ async fn an_engine_whose_cursor_stands_still_is_not_asked_for_ever() {
     assert_eq!(answer.unwrap_err().code(), Code::Internal);
     assert_eq!(fake.orders.lock().unwrap().len(), 2);
 }
+
+#[test]
+fn calls_can_be_made_from_any_task() {
+    fn sendable<T: Send>(_: T) {}
+    let (_, service) = service(Fake::default());
+    sendable(service.push(vec![]));
+    sendable(service.settle(vec![]));
+    sendable(service.extend(vec![]));
+    sendable(service.purge(mail(), vec![], |_| ()));
+    sendable(service.explain(Which::Id(JobId(1))));
+}
