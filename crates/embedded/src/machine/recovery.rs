@@ -32,7 +32,7 @@ impl Machine {
         Ok(machine)
     }
 
-    fn blank(log: Log, settings: Settings, dice: Dice) -> Machine {
+    pub(super) fn blank(log: Log, settings: Settings, dice: Dice) -> Machine {
         Machine {
             settings,
             log,
