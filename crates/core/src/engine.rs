@@ -290,6 +290,10 @@ pub struct Order {
 
 /// The jobs an operator means.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per call of an operator, never kept in bulk"
+)]
 pub enum Target {
     /// These.
     Jobs(Vec<JobId>),
@@ -334,6 +338,10 @@ pub struct Steered {
 
 /// A change that is not about one job.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once per call of an operator, never kept in bulk"
+)]
 pub enum Change {
     /// Sets a queue's settings, and makes the queue if need be.
     Queue(QueueName, QueueConfig),

@@ -4,16 +4,19 @@
 //! every store must promise. [`service`] stands between callers and an engine: it checks, fills in defaults and counts.
 //! Times are arguments or come from a [`clock`], so that a test passes a year in a microsecond.
 
+pub mod bucket;
 pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod event;
 pub mod id;
 pub mod job;
+pub mod json;
 pub mod life;
 pub mod queue;
 pub mod retry;
 pub mod schedule;
+pub mod text;
 pub mod time;
 pub mod topic;
 

@@ -96,4 +96,6 @@ pub struct QueueInfo {
     pub last_asked: Option<Timestamp>,
     /// When its next scheduled job falls due.
     pub next_due: Option<Timestamp>,
+    /// When its rate allows the next lease, as the wall clock will show it. `None` while it allows one now.
+    pub rate_wait: Option<Timestamp>,
 }

@@ -1,0 +1,571 @@
+//! JSON out. Fields that say nothing are left out.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::content::shown;
+use crate::engine::{Accepted, Audit, Extended, Mode, Page, Pushed, Settled, Steered};
+use crate::error::{Error, Result};
+use crate::event::Notice;
+use crate::job::{
+    Backoff, Headers, Holder, Jitter, Job, JobSpec, Leased, Moment, OnDuplicate, Ttl,
+};
+use crate::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
+use crate::schedule::{Missed, Rhythm, Schedule};
+use crate::text;
+use crate::time::{Timestamp, When};
+use crate::topic::Subscription;
+
+/// Anything that prints itself, as a JSON text.
+struct Text<T>(T);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
+        writer.collect_str(&self.0)
+    }
+}
+
+fn span(span: Duration) -> Text<String> {
+    Text(text::duration(span))
+}
+
+fn zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn no(flag: &bool) -> bool {
+    !flag
+}
+
+#[derive(Serialize)]
+struct JobOut<'a> {
+    id: Text<crate::JobId>,
+    queue: &'a str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+    #[serde(skip_serializing_if = "Headers::is_empty")]
+    headers: &'a Headers,
+    priority: u32,
+    run_at: Text<Timestamp>,
+    created_at: Text<Timestamp>,
+    attempt: u32,
+    #[serde(skip_serializing_if = "zero")]
+    failures: u32,
+    #[serde(skip_serializing_if = "zero")]
+    vanished: u32,
+    max_attempts: u32,
+    backoff: BackoffOut,
+    ttr: Text<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_window: Option<Text<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<Text<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<Text<crate::Token>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    timeline: Vec<MomentOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct LeaseOut<'a> {
+    worker: &'a str,
+    deadline: Text<Timestamp>,
+    cancel: bool,
+}
+
+#[derive(Serialize)]
+struct MomentOut<'a> {
+    at: Text<Timestamp>,
+    event: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    by: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    note: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum BackoffOut {
+    Exponential {
+        base: Text<String>,
+        factor: f64,
+        cap: Text<String>,
+        jitter: &'static str,
+    },
+    Fixed {
+        delay: Text<String>,
+    },
+    List {
+        delays: Vec<Text<String>>,
+    },
+}
+
+/// A job with all there is to know about it. Its payload, progress and result stand as JSON if their bytes are, else in
+/// base64 under another name.
+pub fn job(job: &Job) -> impl Serialize {
+    job_out(job)
+}
+
+/// A job and the right to it.
+pub fn leased(leased: &Leased) -> impl Serialize {
+    leased_out(leased)
+}
+
+/// The answer to a lease: `{"jobs": […]}`.
+pub fn leases(jobs: &[Leased]) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Out<'a> {
+        jobs: Vec<JobOut<'a>>,
+    }
+    Out {
+        jobs: jobs.iter().map(leased_out).collect(),
+    }
+}
+
+/// A page of jobs: `{"jobs": […], "next_cursor": …}`, where the cursor is `null` at the end.
+pub fn page(page: &Page) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Out<'a> {
+        jobs: Vec<JobOut<'a>>,
+        next_cursor: Option<&'a str>,
+    }
+    Out {
+        jobs: page.jobs.iter().map(job_out).collect(),
+        next_cursor: page.next.as_ref().map(|cursor| cursor.0.as_str()),
+    }
+}
+
+fn leased_out(leased: &Leased) -> JobOut<'_> {
+    JobOut {
+        token: Some(Text(leased.token)),
+        deadline: Some(Text(leased.deadline)),
+        ..job_out(&leased.job)
+    }
+}
+
+fn job_out(job: &Job) -> JobOut<'_> {
+    let (payload, payload_base64) = shown(&job.payload);
+    let (progress, progress_base64) = shown(job.progress.as_deref().unwrap_or_default());
+    let (result, result_base64) = shown(job.result.as_deref().unwrap_or_default());
+    JobOut {
+        id: Text(job.id),
+        queue: job.queue.as_str(),
+        state: job.state.as_str(),
+        kind: &job.kind,
+        payload,
+        payload_base64,
+        headers: &job.headers,
+        priority: job.priority,
+        run_at: Text(job.run_at),
+        created_at: Text(job.created_at),
+        attempt: job.attempt,
+        failures: job.failures,
+        vanished: job.vanished,
+        max_attempts: job.max_attempts,
+        backoff: backoff(&job.backoff),
+        ttr: span(job.ttr),
+        expires_at: job.expires_at.map(Text),
+        key: job.key.as_deref(),
+        key_window: job.key.as_ref().map(|_| span(job.key_window)),
+        group: job.group.as_deref(),
+        retention: (!job.retention.is_zero()).then(|| span(job.retention)),
+        last_error: job.last_error.as_deref(),
+        dead_reason: job.dead.map(|reason| reason.as_str()),
+        ended_at: job.ended_at.map(Text),
+        progress,
+        progress_base64,
+        result,
+        result_base64,
+        lease: job.holder.as_ref().map(lease),
+        token: None,
+        deadline: None,
+        timeline: job.timeline.iter().map(moment).collect(),
+    }
+}
+
+fn lease(holder: &Holder) -> LeaseOut<'_> {
+    LeaseOut {
+        worker: &holder.worker,
+        deadline: Text(holder.deadline),
+        cancel: holder.cancel,
+    }
+}
+
+fn moment(moment: &Moment) -> MomentOut<'_> {
+    MomentOut {
+        at: Text(moment.at),
+        event: moment.event.as_str(),
+        by: &moment.by,
+        note: &moment.note,
+    }
+}
+
+fn backoff(backoff: &Backoff) -> BackoffOut {
+    match backoff {
+        Backoff::Exponential {
+            base,
+            factor,
+            cap,
+            jitter,
+        } => BackoffOut::Exponential {
+            base: span(*base),
+            factor: *factor,
+            cap: span(*cap),
+            jitter: match jitter {
+                Jitter::Full => "full",
+                Jitter::None => "none",
+            },
+        },
+        Backoff::Fixed { delay } => BackoffOut::Fixed {
+            delay: span(*delay),
+        },
+        Backoff::List { delays } => BackoffOut::List {
+            delays: delays.iter().copied().map(span).collect(),
+        },
+    }
+}
+
+/// A job as it would be pushed; [`read::push`](super::read::push) makes the same of it again.
+pub fn spec(spec: &JobSpec) -> impl Serialize {
+    spec_out(spec)
+}
+
+#[derive(Serialize)]
+struct SpecOut<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+    #[serde(skip_serializing_if = "Headers::is_empty")]
+    headers: &'a Headers,
+    priority: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<Text<String>>,
+    ttr: Text<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<Text<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Text<Timestamp>>,
+    max_attempts: u32,
+    backoff: BackoffOut,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_duplicate: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_window: Option<Text<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<Text<String>>,
+}
+
+fn spec_out(spec: &JobSpec) -> SpecOut<'_> {
+    let (payload, payload_base64) = shown(&spec.payload);
+    let (run_at, delay) = match spec.when {
+        When::Now => (None, None),
+        When::After(delay) => (None, Some(span(delay))),
+        When::At(at) => (Some(Text(at)), None),
+    };
+    let (ttl, expires_at) = match spec.ttl {
+        Ttl::None => (None, None),
+        Ttl::After(ttl) => (Some(span(ttl)), None),
+        Ttl::At(at) => (None, Some(Text(at))),
+    };
+    SpecOut {
+        kind: &spec.kind,
+        payload,
+        payload_base64,
+        headers: &spec.headers,
+        priority: spec.priority,
+        run_at,
+        delay,
+        ttr: span(spec.ttr),
+        ttl,
+        expires_at,
+        max_attempts: spec.max_attempts,
+        backoff: backoff(&spec.backoff),
+        key: spec.key.as_ref().map(|key| key.name.as_str()),
+        on_duplicate: spec.key.as_ref().map(|key| match key.on_duplicate {
+            OnDuplicate::Reject => "reject",
+            OnDuplicate::Return => "return",
+            OnDuplicate::Replace => "replace",
+        }),
+        key_window: spec.key.as_ref().map(|key| span(key.window)),
+        group: spec.group.as_deref(),
+        retention: (!spec.retention.is_zero()).then(|| span(spec.retention)),
+    }
+}
+
+/// An accepted push: `{id, state, run_at, how}`, where `how` is `new`, `existing` or `replaced`.
+pub fn pushed(pushed: &Pushed) -> Value {
+    json!({
+        "id": pushed.id.to_string(),
+        "state": pushed.state.as_str(),
+        "run_at": pushed.run_at.to_string(),
+        "how": match pushed.how {
+            Accepted::New => "new",
+            Accepted::Existing => "existing",
+            Accepted::Replaced => "replaced",
+        },
+    })
+}
+
+/// A lease that ended: `{id, state, run_at?}`.
+pub fn settled(settled: &Settled) -> Value {
+    let mut out = json!({ "id": settled.id.to_string(), "state": settled.state.as_str() });
+    if let Some(run_at) = settled.run_at {
+        out["run_at"] = run_at.to_string().into();
+    }
+    out
+}
+
+/// A lease that goes on: `{id, deadline, cancel}`.
+pub fn extended(extended: &Extended) -> Value {
+    json!({
+        "id": extended.id.to_string(),
+        "deadline": extended.deadline.to_string(),
+        "cancel": extended.cancel,
+    })
+}
+
+/// An error: `{code, message, id?}`.
+pub fn error(error: &Error) -> Value {
+    let mut out = json!({ "code": error.code().as_str(), "message": error.message() });
+    if let Some(id) = error.job() {
+        out["id"] = id.to_string().into();
+    }
+    out
+}
+
+/// The answer to a batch: `{"results": [{"ok": …} or {"error": …}, …]}`.
+pub fn results<T>(results: &[Result<T>], show: impl Fn(&T) -> Value) -> Value {
+    let each = |result: &Result<T>| match result {
+        Ok(ok) => json!({ "ok": show(ok) }),
+        Err(wrong) => json!({ "error": error(wrong) }),
+    };
+    json!({ "results": results.iter().map(each).collect::<Vec<_>>() })
+}
+
+/// What an operator's move did: `{moved, dry_run?, results?, next_cursor}`.
+pub fn steered(steered: &Steered, mode: Mode) -> Value {
+    let mut out = json!({
+        "moved": steered.moved,
+        "next_cursor": steered.next.as_ref().map(|cursor| cursor.0.as_str()),
+    });
+    if mode == Mode::DryRun {
+        out["dry_run"] = true.into();
+    }
+    if !steered.results.is_empty() {
+        let all = results(&steered.results, |state| json!({ "state": state.as_str() }));
+        out["results"] = all["results"].clone();
+    }
+    out
+}
+
+#[derive(Serialize)]
+struct ConfigOut {
+    paused_in: bool,
+    paused_out: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_jobs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_leased: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<Value>,
+    #[serde(skip_serializing_if = "no")]
+    fair: bool,
+}
+
+/// A queue's settings; [`read::queue_config`](super::read::queue_config) makes the same of it again.
+pub fn queue_config(config: &QueueConfig) -> impl Serialize + use<> {
+    ConfigOut {
+        paused_in: config.paused_in,
+        paused_out: config.paused_out,
+        max_jobs: config.max_jobs,
+        max_bytes: config.max_bytes,
+        max_leased: config.max_leased,
+        rate: config.rate.map(rate),
+        fair: config.fair,
+    }
+}
+
+fn rate(rate: Rate) -> Value {
+    json!({ "count": rate.count, "per": text::duration(rate.per), "burst": rate.burst })
+}
+
+/// A queue: `{name, config, counts, bytes, books, waiting, last_asked?, next_due?, rate_wait?}`.
+pub fn queue(info: &QueueInfo) -> Value {
+    let mut out = json!({
+        "name": info.name.as_str(),
+        "config": queue_config(&info.config),
+        "counts": counts(&info.counts),
+        "bytes": info.bytes,
+        "books": books(&info.books),
+        "waiting": info.waiting,
+    });
+    let times = [
+        ("last_asked", info.last_asked),
+        ("next_due", info.next_due),
+        ("rate_wait", info.rate_wait),
+    ];
+    put_times(&mut out, times);
+    out
+}
+
+fn put_times<const N: usize>(out: &mut Value, times: [(&str, Option<Timestamp>); N]) {
+    for (name, at) in times {
+        if let Some(at) = at {
+            out[name] = at.to_string().into();
+        }
+    }
+}
+
+fn counts(counts: &Counts) -> Value {
+    json!({
+        "scheduled": counts.scheduled,
+        "ready": counts.ready,
+        "leased": counts.leased,
+        "dead": counts.dead,
+        "done": counts.done,
+    })
+}
+
+fn books(books: &Books) -> Value {
+    json!({
+        "accepted": books.accepted,
+        "live": books.live,
+        "done": books.done,
+        "dead": books.dead,
+        "expired": books.expired,
+        "cancelled": books.cancelled,
+        "deleted": books.deleted,
+    })
+}
+
+/// An audit: `{ok, jobs, queues: [{name, books, balanced}], problems}`.
+pub fn audit(audit: &Audit) -> Value {
+    let queues: Vec<Value> = audit
+        .queues
+        .iter()
+        .map(|(name, all)| {
+            json!({ "name": name.as_str(), "books": books(all), "balanced": all.balanced() })
+        })
+        .collect();
+    json!({
+        "ok": audit.problems.is_empty(),
+        "jobs": audit.jobs,
+        "queues": queues,
+        "problems": audit.problems,
+    })
+}
+
+/// A subscription: `{topic, name, queue, pattern?}`.
+pub fn subscription(subscription: &Subscription) -> Value {
+    let mut out = json!({
+        "topic": subscription.topic,
+        "name": subscription.name,
+        "queue": subscription.queue.as_str(),
+    });
+    if let Some(pattern) = &subscription.pattern {
+        out["pattern"] = pattern.as_str().into();
+    }
+    out
+}
+
+#[derive(Serialize)]
+struct ScheduleOut<'a> {
+    name: &'a str,
+    queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cron: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    every: Option<Text<String>>,
+    missed: &'static str,
+    job: SpecOut<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<Text<Timestamp>>,
+}
+
+/// A schedule: `{name, queue, cron and zone or every, missed, job, next?, last?}`.
+pub fn schedule(schedule: &Schedule) -> impl Serialize {
+    let (cron, zone, every) = match &schedule.rhythm {
+        Rhythm::Cron { expression, zone } => (Some(expression.as_str()), Some(zone.as_str()), None),
+        Rhythm::Every(period) => (None, None, Some(span(*period))),
+    };
+    ScheduleOut {
+        name: &schedule.name,
+        queue: schedule.queue.as_str(),
+        cron,
+        zone,
+        every,
+        missed: match schedule.missed {
+            Missed::Skip => "skip",
+            Missed::Once => "once",
+            Missed::All => "all",
+        },
+        job: spec_out(&schedule.spec),
+        next: schedule.next.map(|due| Text(due.at)),
+        last: schedule.last.map(Text),
+    }
+}
+
+/// A transition: `{sequence, at, queue, id, event, by?, note?}`.
+pub fn notice(notice: &Notice) -> Value {
+    let mut out = json!({
+        "sequence": notice.sequence,
+        "at": notice.at.to_string(),
+        "queue": notice.queue.as_str(),
+        "id": notice.job.to_string(),
+        "event": notice.event.as_str(),
+    });
+    for (name, text) in [("by", &notice.by), ("note", &notice.note)] {
+        if !text.is_empty() {
+            out[name] = (**text).into();
+        }
+    }
+    out
+}
