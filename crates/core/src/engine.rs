@@ -171,6 +171,19 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The outcome as it is spelled in JSON.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Outcome::Ack { .. } => "ack",
+            Outcome::Fail { .. } => "fail",
+            Outcome::Release { .. } => "release",
+            Outcome::Bury { .. } => "bury",
+            Outcome::Snooze { .. } => "snooze",
+        }
+    }
+}
+
 /// Whether a failed job may be tried again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {

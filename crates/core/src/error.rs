@@ -41,6 +41,24 @@ pub enum Code {
 }
 
 impl Code {
+    /// Every code, in the order of the enum.
+    pub const ALL: [Code; 14] = [
+        Code::BadRequest,
+        Code::NotFound,
+        Code::DuplicateKey,
+        Code::LeaseLost,
+        Code::QueuePaused,
+        Code::QueueFull,
+        Code::TooLarge,
+        Code::RateLimited,
+        Code::Unauthorized,
+        Code::Forbidden,
+        Code::Unavailable,
+        Code::UnknownOutcome,
+        Code::Conflict,
+        Code::Internal,
+    ];
+
     /// The code as it is spelled in JSON and on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
