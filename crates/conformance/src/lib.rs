@@ -1,1 +1,7 @@
 //! What every engine must pass: the suite, the model and the history checker. For tests only.
+
+pub mod bench;
+pub mod model;
+
+pub use bench::Bench;
+pub use model::{Mint, Model, ModelEngine};

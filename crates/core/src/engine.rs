@@ -265,6 +265,51 @@ pub struct Filter {
     pub due_before: Option<Timestamp>,
 }
 
+impl Filter {
+    /// Whether the job has everything asked for.
+    pub fn matches(&self, job: &Job) -> bool {
+        let same =
+            |wish: &Option<String>, value: Option<&str>| wish.is_none() || wish.as_deref() == value;
+        let error = job.last_error.as_deref().unwrap_or_default();
+        self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && (self.states.is_empty() || self.states.contains(&job.state))
+            && same(&self.kind, Some(&job.kind))
+            && same(&self.key, job.key.as_deref())
+            && same(&self.group, job.group.as_deref())
+            && self
+                .headers
+                .iter()
+                .all(|(name, value)| job.headers.get(name) == Some(value))
+            && self
+                .error
+                .as_ref()
+                .is_none_or(|text| error.contains(text.as_str()))
+            && self.search.as_ref().is_none_or(|text| mentions(job, text))
+            && self.created_from.is_none_or(|from| job.created_at >= from)
+            && self
+                .created_before
+                .is_none_or(|before| job.created_at < before)
+            && self.due_from.is_none_or(|from| job.run_at >= from)
+            && self.due_before.is_none_or(|before| job.run_at < before)
+    }
+}
+
+fn mentions(job: &Job, text: &str) -> bool {
+    let mut fields = [
+        Some(&*job.kind),
+        job.key.as_deref(),
+        job.group.as_deref(),
+        job.last_error.as_deref(),
+    ]
+    .into_iter();
+    fields.any(|field| field.is_some_and(|field| field.contains(text)))
+        || job
+            .headers
+            .iter()
+            .any(|(name, value)| name.contains(text) || value.contains(text))
+        || std::str::from_utf8(&job.payload).is_ok_and(|payload| payload.contains(text))
+}
+
 /// A request for a page of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {

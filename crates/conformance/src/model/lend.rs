@@ -1,0 +1,314 @@
+//! Leases: who gets which job, and how a lease ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auxo_core::engine::{Ask, Extend, Extended, Outcome, Retry, Settle, Settled};
+use auxo_core::job::{DeadReason, Leased};
+use auxo_core::life::{Event, State};
+use auxo_core::retry::{self, Verdict};
+use auxo_core::time::{Now, When};
+use auxo_core::{Code, Error, JobId, QueueName, Result, Token};
+
+use super::record::{Lease, Phase, Record, on_wall};
+use super::{Mint, Model, nobody};
+
+impl Model {
+    /// Lends the first due jobs of the first queue that has any; never waits.
+    pub fn lease(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Vec<Leased> {
+        self.called(ask, now);
+        self.offer(ask, now, mint)
+    }
+
+    /// Notes that a lease call named its queues.
+    pub fn called(&mut self, ask: &Ask, now: Now) {
+        for queue in &ask.queues {
+            if let Some(line) = self.lines.get_mut(queue) {
+                line.asked = Some(now.wall);
+            }
+        }
+    }
+
+    /// Lends to a call, which may have waited, what there is for it now.
+    pub fn offer(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Vec<Leased> {
+        self.advance(now, mint);
+        for queue in &ask.queues {
+            let chosen = self.choose(queue, ask.max as usize, now);
+            if !chosen.is_empty() {
+                let lend = |id| self.lend(id, ask, now, mint);
+                return chosen.into_iter().map(lend).collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// The jobs that are next in a queue, as many as it may hand out now.
+    fn choose(&mut self, queue: &QueueName, max: usize, now: Now) -> Vec<JobId> {
+        let leased = |job: &&Record| job.lease().is_some();
+        let leased = self.stored(queue).filter(leased).count();
+        let Some(line) = self.lines.get_mut(queue) else {
+            return Vec::new();
+        };
+        let slots = line.config.max_leased.map_or(max, |most| {
+            usize::try_from(most).map_or(max, |most| most.saturating_sub(leased))
+        });
+        let room = match line.config.paused_out {
+            true => 0,
+            false => max.min(slots).min(line.tokens(now)),
+        };
+        let fair = line.config.fair;
+        let ready = |job: &&Record| job.state(now) == State::Ready;
+        let mut ready: Vec<&Record> = self.stored(queue).filter(ready).collect();
+        ready.sort_by_key(|job| job.place(now));
+        if fair {
+            ready = take_turns(ready, self.lines[queue].turns.clone(), room);
+        }
+        ready.into_iter().take(room).map(|job| job.id).collect()
+    }
+
+    fn lend(&mut self, id: JobId, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Leased {
+        let token = mint.token(id);
+        let job = self.job(id);
+        job.attempt += 1;
+        let (queue, group) = (job.queue.clone(), job.spec.group.clone());
+        let at_most_once = job.spec.ttr.is_zero();
+        let length = match at_most_once {
+            true => job.spec.ttr,
+            false => ask.ttr.unwrap_or(job.spec.ttr),
+        };
+        let before = job.clone();
+        if at_most_once {
+            self.finish(id, Event::Take, None, now, &ask.worker);
+        } else {
+            self.step(id, Some(State::Ready), Event::Lease, now, &ask.worker, "");
+        }
+        let line = self.line(&queue);
+        line.turn += 1;
+        line.turns.insert(group, line.turn);
+        if let (Some(rate), Some(bucket)) = (line.config.rate, &mut line.bucket) {
+            bucket.take(rate, now.steady, 1);
+        }
+        let deadline = now.steady.plus(length);
+        if let Some(job) = self.jobs.get_mut(&id).filter(|_| !at_most_once) {
+            job.phase = Phase::Leased(Lease {
+                token,
+                worker: ask.worker.clone(),
+                deadline,
+                length,
+                cancel: false,
+            });
+        }
+        let mut job = self.jobs.get(&id).unwrap_or(&before).view(now);
+        if at_most_once {
+            // Handed out whole, whatever is kept of it.
+            job.payload = before.spec.payload;
+            job.state = State::Done;
+        }
+        Leased {
+            job,
+            token,
+            deadline: on_wall(deadline, now),
+        }
+    }
+
+    /// Ends leases.
+    pub fn settle(
+        &mut self,
+        items: Vec<Settle>,
+        now: Now,
+        mint: &mut dyn Mint,
+    ) -> Vec<Result<Settled>> {
+        self.advance(now, mint);
+        let settle = |item: Settle| {
+            self.held(item.token)?;
+            Ok(self.settle_one(item.token.job, item.outcome, now, mint))
+        };
+        items.into_iter().map(settle).collect()
+    }
+
+    fn settle_one(
+        &mut self,
+        id: JobId,
+        outcome: Outcome,
+        now: Now,
+        mint: &mut dyn Mint,
+    ) -> Settled {
+        let worker = self.worker(id);
+        match outcome {
+            Outcome::Ack { result } => {
+                self.finish(id, Event::Ack, result, now, &worker);
+                return settled(id, State::Done);
+            }
+            Outcome::Fail {
+                error,
+                delay,
+                retry,
+            } => {
+                let job = self.job(id);
+                job.failures += 1;
+                job.last_error = Some(error.clone());
+                let verdict = retry::after_failure(
+                    job.failures + job.vanished,
+                    job.failures,
+                    job.spec.max_attempts,
+                    &job.spec.backoff,
+                    mint.dice(),
+                );
+                match verdict {
+                    Verdict::Retry(wait) if retry == Retry::Policy => {
+                        let when = When::After(delay.unwrap_or(wait));
+                        self.back(id, Event::Retry, Some(when), now, &worker, &error);
+                    }
+                    _ => self.end(id, Event::Fail, DeadReason::Failed, now, &worker, &error),
+                }
+            }
+            Outcome::Release { priority, delay } => {
+                let job = self.job(id);
+                job.spec.priority = priority.unwrap_or(job.spec.priority);
+                self.back(id, Event::Release, delay.map(When::After), now, &worker, "");
+            }
+            Outcome::Bury { error, priority } => {
+                let job = self.job(id);
+                job.spec.priority = priority.unwrap_or(job.spec.priority);
+                let note = error.clone().unwrap_or_default();
+                job.last_error = error.or(job.last_error.take());
+                self.end(id, Event::Bury, DeadReason::Buried, now, &worker, &note);
+            }
+            Outcome::Snooze { delay } => {
+                let when = Some(When::After(delay));
+                self.back(id, Event::Snooze, when, now, &worker, "");
+            }
+        }
+        let Some(job) = self.jobs.get(&id) else {
+            return settled(id, State::Cancelled);
+        };
+        let state = job.state(now);
+        Settled {
+            id,
+            state,
+            run_at: (state != State::Dead).then(|| now.on_wall(job.due)),
+        }
+    }
+
+    /// The end of a lease after which the job waits again, unless it was called off or its life is over. Without a new due
+    /// time it goes back to its old place.
+    fn back(
+        &mut self,
+        id: JobId,
+        event: Event,
+        when: Option<When>,
+        now: Now,
+        by: &str,
+        note: &str,
+    ) {
+        if self.flagged(id) || self.job(id).expired(now) {
+            return self.end(id, Event::Expire, DeadReason::Expired, now, by, note);
+        }
+        self.step(id, Some(State::Leased), event, now, by, note);
+        let job = self.job(id);
+        job.phase = Phase::Waiting;
+        if let Some(when) = when {
+            job.due = when.due(now);
+            job.front = false;
+        }
+    }
+
+    /// The end of a lease after which the job is dead, unless it was called off.
+    fn end(&mut self, id: JobId, event: Event, reason: DeadReason, now: Now, by: &str, note: &str) {
+        if self.flagged(id) {
+            self.remove(id, Event::Cancel, now, by);
+        } else {
+            self.die(id, event, reason, now, by, note);
+        }
+    }
+
+    /// A lease that nobody settled in time.
+    pub(super) fn vanish(&mut self, id: JobId, now: Now) {
+        let worker = self.worker(id);
+        let job = self.job(id);
+        job.vanished += 1;
+        if retry::exhausted(job.failures + job.vanished, job.spec.max_attempts) {
+            self.end(id, Event::Exhaust, DeadReason::Vanished, now, &worker, "");
+        } else {
+            self.back(id, Event::Vanish, None, now, &worker, "");
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.front = matches!(job.phase, Phase::Waiting);
+            }
+        }
+    }
+
+    /// Prolongs leases.
+    pub fn extend(
+        &mut self,
+        items: Vec<Extend>,
+        now: Now,
+        mint: &mut dyn Mint,
+    ) -> Vec<Result<Extended>> {
+        self.advance(now, mint);
+        let extend = |item: Extend| {
+            let lease = self.held(item.token)?;
+            lease.length = item.ttr.unwrap_or(lease.length);
+            lease.deadline = now.steady.plus(lease.length);
+            let extended = Extended {
+                id: item.token.job,
+                deadline: on_wall(lease.deadline, now),
+                cancel: lease.cancel,
+            };
+            let job = self.job(item.token.job);
+            job.progress = item.progress.or(job.progress.take());
+            Ok(extended)
+        };
+        items.into_iter().map(extend).collect()
+    }
+
+    /// The running lease that has exactly this token.
+    fn held(&mut self, token: Token) -> Result<&mut Lease> {
+        match self.jobs.get_mut(&token.job).map(|job| &mut job.phase) {
+            Some(Phase::Leased(lease)) if lease.token == token => Ok(lease),
+            _ => Err(Error::new(Code::LeaseLost, "the lease is over").about(token.job)),
+        }
+    }
+
+    fn flagged(&self, id: JobId) -> bool {
+        self.jobs[&id].lease().is_some_and(|lease| lease.cancel)
+    }
+
+    fn worker(&self, id: JobId) -> Arc<str> {
+        let lease = self.jobs[&id].lease();
+        lease.map_or_else(nobody, |lease| lease.worker.clone())
+    }
+}
+
+fn settled(id: JobId, state: State) -> Settled {
+    Settled {
+        id,
+        state,
+        run_at: None,
+    }
+}
+
+/// The first `count` jobs when groups take turns: of the most urgent priority first those whose worker vanished, then the
+/// first job of the group whose last turn is longest ago.
+fn take_turns(
+    mut line: Vec<&Record>,
+    mut turns: BTreeMap<Option<String>, u64>,
+    count: usize,
+) -> Vec<&Record> {
+    let mut chosen = Vec::new();
+    while chosen.len() < count
+        && let Some(first) = line.first()
+    {
+        let (priority, front) = (first.spec.priority, first.front);
+        let next = (0..line.len())
+            .take_while(|i| line[*i].spec.priority == priority && line[*i].front == front)
+            .min_by_key(|i| match front {
+                true => 0,
+                false => turns.get(&line[*i].spec.group).copied().unwrap_or(0),
+            });
+        let job = line.remove(next.unwrap_or(0));
+        let newest = turns.values().max().copied().unwrap_or(0);
+        turns.insert(job.spec.group.clone(), newest + 1);
+        chosen.push(job);
+    }
+    chosen
+}
