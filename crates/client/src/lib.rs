@@ -26,6 +26,8 @@
 //! [`Auxo`] is cheap to clone and can be used from many tasks at once. [`Queue`] pushes, [`Request`] asks for jobs and gets
 //! [`Lease`]s, [`Topic`] fans out. What they do not offer is one step away: [`Auxo::service`] is the whole queue.
 
+#[cfg(feature = "embedded")]
+mod builder;
 mod draft;
 mod handle;
 mod lease;
@@ -33,6 +35,8 @@ mod payload;
 mod queue;
 mod topic;
 
+#[cfg(feature = "embedded")]
+pub use builder::Builder;
 pub use draft::{Draft, Plan};
 pub use handle::Auxo;
 pub use lease::{Lease, Request};
