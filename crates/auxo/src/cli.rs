@@ -4,6 +4,7 @@
 mod ack;
 mod args;
 mod audit;
+mod bench;
 mod bury;
 mod cancel;
 mod context;
@@ -88,6 +89,7 @@ enum Verb {
     Topics(topics::Args),
     Schedules(schedules::Args),
     Audit(audit::Args),
+    Bench(bench::Args),
 }
 
 /// Runs the command line of this process.
@@ -134,6 +136,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Topics(args) => topics::run(args, context).await,
         Verb::Schedules(args) => schedules::run(args, context).await,
         Verb::Audit(args) => audit::run(args, context).await,
+        Verb::Bench(args) => bench::run(args, context).await,
     }
 }
 

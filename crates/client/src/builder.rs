@@ -11,7 +11,7 @@ use auxo_embedded::{Embedded, Options, Sync};
 use crate::handle::Auxo;
 
 /// How to open a data directory; see [`Auxo::builder`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[must_use]
 pub struct Builder {
     options: Options,
@@ -40,11 +40,15 @@ impl Builder {
     /// Opens the directory, and makes it if need be. One process can have it open at a time.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Auxo> {
         let path: PathBuf = path.as_ref().to_owned();
-        let options = self.options;
+        let (options, clock) = (self.options.clone(), self.options.clock);
         // Opening reads the whole log: no place for an async worker thread.
         let opened = tokio::task::spawn_blocking(move || Embedded::open(&path, options)).await;
         let engine = opened.map_err(|error| Error::new(Code::Internal, error.to_string()))??;
-        let service = Service::new(Arc::new(engine), self.limits);
+        // The service tells the time as the engine does.
+        let service = match clock {
+            Some(clock) => Service::with_clock(Arc::new(engine), self.limits, clock),
+            None => Service::new(Arc::new(engine), self.limits),
+        };
         Ok(Auxo::with_service(service))
     }
 }

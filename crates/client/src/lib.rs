@@ -1,6 +1,7 @@
 //! One handle to a job queue, wherever it lives.
 //!
-//! ```
+#![cfg_attr(feature = "embedded", doc = "```")]
+#![cfg_attr(not(feature = "embedded"), doc = "```ignore")]
 //! use std::time::Duration;
 //! use auxo_client::Auxo;
 //!
@@ -11,8 +12,9 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> auxo_core::Result<()> {
-//! # let engine = std::sync::Arc::new(auxo_conformance::ModelEngine::new(auxo_core::ManualClock::at(0)));
-//! let auxo = Auxo::with_engine(engine);
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path();
+//! let auxo = Auxo::open(path).await?;
 //! auxo.queue("mail")?.push(&Email { to: "ada@example.org".into() }).await?;
 //!
 //! let lease = auxo.lease(["mail"]).wait(Duration::from_secs(5)).one().await?.expect("a job");

@@ -7,7 +7,7 @@ use auxo::core::json::read;
 use auxo::core::schedule::Missed;
 use auxo::core::text;
 use auxo::core::topic::Pattern;
-use auxo::{JobId, QueueName, Rate, Result, State, Timestamp, Token};
+use auxo::{JobId, QueueName, Rate, Result, State, Sync, Timestamp, Token};
 use serde_json::{Value, json};
 
 /// The parser prints its own words around the reason, so the code is left out.
@@ -91,6 +91,21 @@ pub fn size(input: &str) -> Result<Option<u64>, String> {
     match input {
         "none" => Ok(None),
         size => reason(text::parse_size(size)).map(Some),
+    }
+}
+
+/// A size such as `100B` or `4KiB`.
+pub fn bytes(input: &str) -> Result<u64, String> {
+    reason(text::parse_size(input))
+}
+
+/// `always`, `interval:50ms` or `os`.
+pub fn sync(input: &str) -> Result<Sync, String> {
+    match input.split_once(':') {
+        None if input == "always" => Ok(Sync::Always),
+        None if input == "os" => Ok(Sync::Os),
+        Some(("interval", period)) => duration(period).map(Sync::Interval),
+        _ => Err("write always, interval:50ms or os".into()),
     }
 }
 

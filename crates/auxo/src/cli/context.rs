@@ -1,6 +1,6 @@
 //! What every verb works with: the opened queue and the output. The engine is opened here and nowhere else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use auxo::{Auxo, Code, Error};
 
@@ -34,12 +34,16 @@ impl Context {
         }
     }
 
+    /// The data directory that was named.
+    pub fn data(&self) -> Result<&Path, Failure> {
+        self.data.as_deref().ok_or_else(|| {
+            Failure::Usage("no data directory; name one with --data DIR or AUXO_DATA".into())
+        })
+    }
+
     /// Opens the data directory.
     pub async fn open(&mut self, missing: Missing) -> Result<Auxo, Failure> {
-        let Some(data) = &self.data else {
-            let message = "no data directory; name one with --data DIR or AUXO_DATA";
-            return Err(Failure::Usage(message.into()));
-        };
+        let data = self.data()?;
         if missing == Missing::Refuse && !data.is_dir() {
             let message = format!("there is no data directory {}", data.display());
             return Err(Error::new(Code::NotFound, message).into());

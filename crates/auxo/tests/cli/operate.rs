@@ -144,3 +144,27 @@ fn the_audit_accounts_for_every_job() {
         "{ran:?}"
     );
 }
+
+#[test]
+fn a_benchmark_measures_and_leaves_nothing_behind() {
+    let shell = Shell::new();
+    let small = ["bench", "--jobs", "25", "--clients", "3", "--sync", "os"];
+    let phases = shell.json(&small);
+    assert_eq!(phases.len(), 3);
+    for phase in &phases {
+        assert!(phase["jobs_per_second"].as_f64().unwrap() > 0.0, "{phase}");
+        assert_eq!(phase["settings"]["sync"], "os");
+    }
+    assert_eq!(std::fs::read_dir(shell.data()).unwrap().count(), 0);
+    assert!(shell.ok(&small).contains("JOBS/S"));
+}
+
+#[test]
+fn a_benchmark_does_not_touch_a_directory_with_jobs() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "precious"]);
+    let ran = shell.run(&["bench", "--jobs", "25"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("not an empty directory"), "{}", ran.err);
+    assert_eq!(shell.ok(&["job", &id, "--payload"]), "precious");
+}
