@@ -205,9 +205,12 @@ impl Log {
             .sum()
     }
 
-    /// About how many of them are needed.
+    /// How many of them are needed.
     pub fn live_size(&self) -> u64 {
-        self.segments.values().map(Segment::live_size).sum()
+        self.segments
+            .values()
+            .map(|segment| segment.live_bytes)
+            .sum()
     }
 
     /// An entry of a segment's index file.

@@ -55,7 +55,7 @@ use crate::record::{
     From, Gone, Kept, Lease, Place, Position, Previous, Put, Record, Remove, Stored,
 };
 use crate::segment::Finder;
-use crate::stream::{Spot, Stream};
+use crate::stream::{Later, Spot, Stream};
 
 /// Names a call whose answer is awaited.
 pub type Ticket = u64;
@@ -202,6 +202,7 @@ struct Held {
     worker: Arc<str>,
     attempt: u32,
     payload: u32,
+    weight: u32,
     plain: bool,
     cancel: bool,
     progress: Option<Bytes>,
@@ -354,18 +355,19 @@ impl Machine {
             job,
         };
         let offset = self.log.append_put(&put);
-        self.absorb_put(&put, self.log.active, offset)
+        let weight = self.log.position().offset - offset;
+        self.absorb_put(&put, self.log.active, offset, weight)
     }
 
     /// Takes a job record in: it becomes the job's current one, and the one before is none any more.
-    fn absorb_put(&mut self, put: &Put, segment: u32, offset: u32) -> Place {
+    fn absorb_put(&mut self, put: &Put, segment: u32, offset: u32, weight: u32) -> Place {
         let job = &put.job;
         let payload = job.payload.len() as u32;
-        let place = self.admit(job, segment, offset);
+        let place = self.admit(job, segment, offset, weight);
         if let Some(previous) = put.previous {
             self.log
                 .segment_mut(previous.place.segment)
-                .kill(previous.place.ord, previous.payload);
+                .kill(previous.place.ord, previous.weight);
         }
         if put.event.is_none() && put.from == From::Leased {
             // Compaction moved the record of a leased job.
@@ -390,9 +392,9 @@ impl Machine {
     }
 
     /// Gives a job record its number in the segment, and makes it findable by id and key.
-    fn admit(&mut self, job: &Stored, segment: u32, offset: u32) -> Place {
+    fn admit(&mut self, job: &Stored, segment: u32, offset: u32, weight: u32) -> Place {
         let file = self.log.segment_mut(segment);
-        let ord = file.add(job.payload.len() as u32);
+        let ord = file.add(weight);
         if let Finder::Memory(recent) = &mut file.finder {
             recent.add(job.id.0, ord, offset);
         }
@@ -417,11 +419,12 @@ impl Machine {
                     self.dirty.push(job.queue);
                 }
                 if let Some(expires) = job.expires {
-                    self.expiry[expires.base as usize].insert(Spot {
+                    let spot = Spot {
                         time: expires.at.0,
                         id,
                         place,
-                    });
+                    };
+                    self.expiry[expires.base as usize].insert(spot, Later::No);
                 }
             }
             Kept::Dead => {
@@ -430,17 +433,23 @@ impl Machine {
             }
             Kept::Done => {
                 self.recent_done.insert((job.queue, job.until.0, id), place);
-                self.keep.insert(Spot {
+                self.keep.insert(
+                    Spot {
+                        time: job.until.0,
+                        id,
+                        place,
+                    },
+                    Later::No,
+                );
+            }
+            Kept::Tomb => self.keep.insert(
+                Spot {
                     time: job.until.0,
                     id,
                     place,
-                });
-            }
-            Kept::Tomb => self.keep.insert(Spot {
-                time: job.until.0,
-                id,
-                place,
-            }),
+                },
+                Later::No,
+            ),
         }
     }
 
@@ -454,11 +463,17 @@ impl Machine {
             .entry(job.priority)
             .or_insert_with(|| Lane::new(fair));
         let group = if fair { job.group_hash() } else { 0 };
-        lane.line(group).stream(line.base).insert(Spot {
+        let spot = Spot {
             time: line.at.0,
             id: job.id.0,
             place,
-        });
+        };
+        let later = if line.at > job.created_at {
+            Later::Yes
+        } else {
+            Later::No
+        };
+        lane.line(group).stream(line.base).insert(spot, later);
     }
 
     fn remove(&mut self, remove: Remove) {
@@ -469,7 +484,7 @@ impl Machine {
     fn absorb_remove(&mut self, remove: &Remove) {
         self.log
             .segment_mut(remove.place.segment)
-            .kill(remove.place.ord, remove.payload);
+            .kill(remove.place.ord, remove.weight);
         if remove.from == From::Leased {
             self.leases.remove(&remove.id.0);
         }
@@ -500,6 +515,7 @@ impl Machine {
                 worker: lease.worker.clone(),
                 attempt: item.attempt,
                 payload: item.payload,
+                weight: item.weight,
                 plain: item.plain,
                 cancel: false,
                 progress: None,
@@ -514,7 +530,7 @@ impl Machine {
         };
         self.log
             .segment_mut(held.place.segment)
-            .kill(held.place.ord, held.payload);
+            .kill(held.place.ord, held.weight);
         let queue = &mut self.queues[held.queue as usize];
         queue.leave(
             From::Leased,
@@ -625,6 +641,7 @@ impl Machine {
             id: job.id,
             place,
             payload: job.payload.len() as u32,
+            weight: job.weight,
             line: job.line(),
         });
     }
@@ -634,6 +651,7 @@ impl Machine {
         let previous = Previous {
             place,
             payload: before.payload.len() as u32,
+            weight: before.weight,
             line: before.line(),
         };
         self.put(Some(event), Machine::gone_from(before), Some(previous), job)

@@ -62,6 +62,8 @@ pub struct Stored {
     pub progress: Option<Bytes>,
     pub result: Option<Bytes>,
     pub timeline: Vec<Moment>,
+    /// The length of the record it was read from; not stored.
+    pub weight: u32,
 }
 
 impl Stored {
@@ -149,6 +151,8 @@ pub struct Place {
 pub struct Previous {
     pub place: Place,
     pub payload: u32,
+    /// The length of its record.
+    pub weight: u32,
     /// Its place in line, if it was in line.
     pub line: Due,
 }
@@ -169,6 +173,7 @@ pub struct LeaseItem {
     pub id: JobId,
     pub place: Place,
     pub payload: u32,
+    pub weight: u32,
     pub attempt: u32,
     /// The length of the lease in milliseconds.
     pub ttr: u32,
@@ -212,6 +217,7 @@ pub struct Remove {
     pub id: JobId,
     pub place: Place,
     pub payload: u32,
+    pub weight: u32,
     /// Its place in line, if it was in line.
     pub line: Due,
 }
@@ -400,6 +406,7 @@ fn encode(record: &Record, w: &mut Writer) {
                 w.u64(item.id.0);
                 w.place(item.place);
                 w.u32(item.payload);
+                w.u32(item.weight);
                 w.u32(item.attempt);
                 w.u32(item.ttr);
                 w.due(item.line);
@@ -419,6 +426,7 @@ fn encode(record: &Record, w: &mut Writer) {
             w.u64(remove.id.0);
             w.place(remove.place);
             w.u32(remove.payload);
+            w.u32(remove.weight);
             w.due(remove.line);
         }
         Record::Extend {
@@ -499,6 +507,7 @@ pub fn decode(body: &[u8]) -> Option<Record> {
                     id: JobId(r.u64()?),
                     place: r.place()?,
                     payload: r.u32()?,
+                    weight: r.u32()?,
                     attempt: r.u32()?,
                     ttr: r.u32()?,
                     line: r.due()?,
@@ -524,6 +533,7 @@ pub fn decode(body: &[u8]) -> Option<Record> {
             id: JobId(r.u64()?),
             place: r.place()?,
             payload: r.u32()?,
+            weight: r.u32()?,
             line: r.due()?,
         }),
         kind::EXTEND => Record::Extend {
@@ -574,7 +584,9 @@ pub fn is_job(body: &[u8]) -> bool {
 pub fn decode_job(body: &[u8]) -> Option<Stored> {
     let mut r = Reader(body);
     (r.u8()? == kind::PUT).then_some(())?;
-    decode_put(&mut r).map(|put| put.job)
+    let put = decode_put(&mut r)?;
+    let weight = (HEAD + body.len()) as u32;
+    Some(Stored { weight, ..put.job })
 }
 
 fn from(code: u8) -> Option<From> {
@@ -653,6 +665,7 @@ fn encode_put(put: &Put, w: &mut Writer) {
     if let Some(previous) = &put.previous {
         w.place(previous.place);
         w.u32(previous.payload);
+        w.u32(previous.weight);
         w.due(previous.line);
     }
     if parts & has::KIND != 0 {
@@ -738,6 +751,7 @@ fn decode_put(r: &mut Reader) -> Option<Put> {
         Some(Previous {
             place: r.place()?,
             payload: r.u32()?,
+            weight: r.u32()?,
             line: r.due()?,
         })
     } else {
@@ -871,6 +885,7 @@ fn decode_put(r: &mut Reader) -> Option<Put> {
         progress,
         result,
         timeline,
+        weight: 0,
     };
     Some(Put {
         event,

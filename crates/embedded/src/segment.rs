@@ -17,9 +17,6 @@ const MAGIC: &[u8; 8] = b"AUXOLOG1";
 /// The version of the layout of segments and of the records in them.
 pub const FORMAT: u32 = 1;
 
-/// What a live record is taken to weigh besides its payload, when segments are compared.
-pub const OVERHEAD: u64 = 64;
-
 /// One file of the log.
 pub struct Segment {
     pub number: u32,
@@ -33,8 +30,8 @@ pub struct Segment {
     /// Those of them that are leased: they are not in line.
     pub taken: Bits,
     pub live_count: u32,
-    /// The payload bytes of the current job records.
-    pub live_payload: u64,
+    /// The bytes of the current job records.
+    pub live_bytes: u64,
     /// From which offset on which salt holds; the first is the segment's own.
     pub salts: Vec<(u32, u32)>,
     /// How its records are found.
@@ -195,7 +192,7 @@ impl Segment {
             live: Bits::default(),
             taken: Bits::default(),
             live_count: 0,
-            live_payload: 0,
+            live_bytes: 0,
             salts: vec![(0, salt)],
             finder: Finder::Memory(Recent::default()),
         }
@@ -217,28 +214,23 @@ impl Segment {
         self.live.get(ord) && !self.taken.get(ord)
     }
 
-    /// About how many bytes of the file are still needed.
-    pub fn live_size(&self) -> u64 {
-        self.live_payload + u64::from(self.live_count) * OVERHEAD
-    }
-
     /// Counts a new current record.
-    pub fn add(&mut self, payload: u32) -> u32 {
+    pub fn add(&mut self, weight: u32) -> u32 {
         let ord = self.count;
         self.count += 1;
         self.live.set(ord);
         self.live_count += 1;
-        self.live_payload += u64::from(payload);
+        self.live_bytes += u64::from(weight);
         ord
     }
 
     /// Notes that a record is no longer current; answers whether it was.
-    pub fn kill(&mut self, ord: u32, payload: u32) -> bool {
+    pub fn kill(&mut self, ord: u32, weight: u32) -> bool {
         let was = self.live.clear(ord);
         self.taken.clear(ord);
         if was {
             self.live_count -= 1;
-            self.live_payload = self.live_payload.saturating_sub(u64::from(payload));
+            self.live_bytes = self.live_bytes.saturating_sub(u64::from(weight));
         }
         was
     }

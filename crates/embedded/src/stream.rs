@@ -25,6 +25,15 @@ impl Spot {
     }
 }
 
+/// Whether entries that will be added later have an earlier time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Later {
+    /// It is as good as the newest.
+    No,
+    /// It was set for a time to come.
+    Yes,
+}
+
 /// The entries of one line, see the module.
 #[derive(Default)]
 pub struct Stream {
@@ -42,12 +51,14 @@ struct Source {
 }
 
 impl Stream {
-    /// Adds an entry that is in memory.
-    pub fn insert(&mut self, spot: Spot) {
-        if self
-            .fifo
-            .back()
-            .is_none_or(|last| last.order() < spot.order())
+    /// Adds an entry that is in memory. One that is due later than those to come must not stand at the end of those that
+    /// arrive in order, or all of them would be out of order.
+    pub fn insert(&mut self, spot: Spot, later: Later) {
+        if later == Later::No
+            && self
+                .fifo
+                .back()
+                .is_none_or(|last| last.order() < spot.order())
         {
             self.fifo.push_back(spot);
         } else {

@@ -158,7 +158,7 @@ impl Machine {
             let mut lead = 0;
             let Machine { queues, log, .. } = self;
             for lane in queues[number].lanes.values() {
-                for (_, line) in lane.lines() {
+                for line in lane.lines() {
                     lead += line.steady.count(log)? + line.wall.count(log)?;
                 }
             }

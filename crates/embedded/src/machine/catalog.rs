@@ -168,7 +168,7 @@ impl Machine {
             Bound::Included((high, u64::MAX)),
         );
         for lane in self.queues[number as usize].lanes.values() {
-            for (_, line) in lane.lines() {
+            for line in lane.lines() {
                 let stream = if base == Base::Steady {
                     &line.steady
                 } else {
@@ -222,7 +222,7 @@ impl Machine {
             let after = now.of(base).0;
             let mut best: Option<u64> = None;
             for lane in self.queues[number as usize].lanes.values() {
-                for (_, line) in lane.lines() {
+                for line in lane.lines() {
                     let stream = if base == Base::Steady {
                         &line.steady
                     } else {

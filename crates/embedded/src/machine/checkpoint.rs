@@ -19,7 +19,7 @@ pub struct Listed {
     pub number: u32,
     pub len: u32,
     pub count: u32,
-    pub live_payload: u64,
+    pub live_bytes: u64,
     pub salts: Vec<(u32, u32)>,
     pub live: Bits,
 }
@@ -69,7 +69,7 @@ impl Machine {
             w.u32(segment.number);
             w.u32(segment.len);
             w.u32(segment.count);
-            w.u64(segment.live_payload);
+            w.u64(segment.live_bytes);
             w.u32(segment.salts.len() as u32);
             for (from, salt) in &segment.salts {
                 w.u32(*from);
@@ -114,7 +114,7 @@ impl Machine {
                 number: r.u32()?,
                 len: r.u32()?,
                 count: r.u32()?,
-                live_payload: r.u64()?,
+                live_bytes: r.u64()?,
                 salts: r.list(|r| Some((r.u32()?, r.u32()?)))?,
                 live: Bits::from_words(r.list(Reader::u64)?),
             })
@@ -210,6 +210,7 @@ fn encode_held(held: &Held, w: &mut Writer) {
     w.text(&held.worker);
     w.u32(held.attempt);
     w.u32(held.payload);
+    w.u32(held.weight);
     w.u8(u8::from(held.plain) | u8::from(held.cancel) << 1);
     w.option(&held.progress, |w, progress| w.blob(progress));
 }
@@ -219,7 +220,7 @@ fn decode_held(r: &mut Reader) -> Option<Held> {
     let (queue, counter, nonce) = (r.u32()?, r.u64()?, r.u64()?);
     let (deadline, ttr, leased_at) = (r.u64()?, r.u32()?, Timestamp(r.u64()?));
     let worker = r.text()?.into();
-    let (attempt, payload, flags) = (r.u32()?, r.u32()?, r.u8()?);
+    let (attempt, payload, weight, flags) = (r.u32()?, r.u32()?, r.u32()?, r.u8()?);
     Some(Held {
         place,
         queue,
@@ -231,6 +232,7 @@ fn decode_held(r: &mut Reader) -> Option<Held> {
         worker,
         attempt,
         payload,
+        weight,
         plain: flags & 1 != 0,
         cancel: flags & 2 != 0,
         progress: r.option(Reader::blob)?,

@@ -23,6 +23,8 @@ impl Machine {
     /// Lends from the first queue that has something; `None` when none has. The answer waits for the
     /// record of the lease, and for the disk where a job was handed out for good.
     pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
+        // Who waited longer comes first.
+        self.serve_dirty(now)?;
         let named: Vec<u32> = ask
             .queues
             .iter()
@@ -159,6 +161,7 @@ impl Machine {
             id: job.id,
             place,
             payload: job.payload.len() as u32,
+            weight: job.weight,
             attempt,
             ttr: lease_millis(ttr),
             line: job.line(),

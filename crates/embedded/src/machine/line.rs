@@ -1,6 +1,7 @@
 //! The jobs of a queue that wait: one lane per priority, and within a lane one line, or one per group that take turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use auxo_core::time::{Base, Due, Now, Timestamp};
 
@@ -101,15 +102,34 @@ impl Lane {
         }
     }
 
-    /// Every line of the lane with its group, in the order of the groups.
-    pub fn lines(&self) -> Vec<(u64, &Line)> {
+    /// The first group behind `after`, or the first of all.
+    pub fn group_after(&self, after: Option<u64>) -> Option<u64> {
         match self {
-            Lane::Plain(line) => vec![(0, line)],
-            Lane::Fair(turns) => turns
-                .groups
-                .iter()
-                .map(|(hash, group)| (*hash, &group.line))
-                .collect(),
+            Lane::Plain(_) => after.is_none().then_some(0),
+            Lane::Fair(turns) => {
+                let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+                turns
+                    .groups
+                    .range((from, Bound::Unbounded))
+                    .next()
+                    .map(|(hash, _)| *hash)
+            }
+        }
+    }
+
+    /// The line of a group, if it has one.
+    pub fn line_of(&self, group: u64) -> Option<&Line> {
+        match self {
+            Lane::Plain(line) => (group == 0).then_some(line),
+            Lane::Fair(turns) => turns.groups.get(&group).map(|group| &group.line),
+        }
+    }
+
+    /// Every line of the lane.
+    pub fn lines(&self) -> Vec<&Line> {
+        match self {
+            Lane::Plain(line) => vec![line],
+            Lane::Fair(turns) => turns.groups.values().map(|group| &group.line).collect(),
         }
     }
 

@@ -235,10 +235,10 @@ impl Machine {
         let behind = |lane: (u32, u64)| from.is_none_or(|from| lane > from);
         let start = from.map_or(0, |(priority, _)| priority);
         let in_memory = queue.lanes.range(start..).find_map(|(priority, lane)| {
-            lane.lines()
-                .into_iter()
-                .map(|(group, _)| (*priority, group))
-                .find(|lane| behind(*lane))
+            let same = from
+                .filter(|(at, _)| at == priority)
+                .map(|(_, group)| group);
+            lane.group_after(same).map(|group| (*priority, group))
         });
         let mut best = in_memory;
         for segment in self.log.segments.values() {
@@ -282,12 +282,8 @@ impl Machine {
         let mut gathered = Gathered::default();
         match at.phase {
             Phase::Waiting => {
-                if let Some(lines) = self.queues[at.queue as usize].lanes.get(&lane.0)
-                    && let Some((_, line)) = lines
-                        .lines()
-                        .into_iter()
-                        .find(|(group, _)| *group == lane.1)
-                {
+                let lane_in_memory = self.queues[at.queue as usize].lanes.get(&lane.0);
+                if let Some(line) = lane_in_memory.and_then(|lanes| lanes.line_of(lane.1)) {
                     for stream in [&line.steady, &line.wall] {
                         gathered.add(stream.memory(from, Bound::Unbounded).take(SPAN).collect());
                     }

@@ -334,5 +334,6 @@ fn stored(id: JobId, queue: u32, spec: JobSpec, now: Now) -> Stored {
         progress: None,
         result: None,
         timeline: Vec::new(),
+        weight: 0,
     }
 }

@@ -169,7 +169,7 @@ impl Machine {
         segment.salts = listed.salts.clone();
         segment.live = listed.live.clone();
         segment.live_count = listed.live.count();
-        segment.live_payload = listed.live_payload;
+        segment.live_bytes = listed.live_bytes;
         segment.count = listed.count;
         Ok(segment)
     }
@@ -316,7 +316,7 @@ impl Machine {
         end: &mut (u32, u32),
         turned: &mut Vec<u32>,
     ) -> Step<bool> {
-        let mut group: Vec<(u32, Record)> = Vec::new();
+        let mut group: Vec<((u32, u32), Record)> = Vec::new();
         loop {
             let offset = frames.offset;
             let Some(record) = frames.next() else {
@@ -331,7 +331,7 @@ impl Machine {
                 frames.salt = salt;
             }
             let Record::Commit { count, at, .. } = record else {
-                group.push((offset, record));
+                group.push(((offset, frames.offset - offset), record));
                 continue;
             };
             if count as usize != group.len() {
@@ -343,15 +343,16 @@ impl Machine {
             }
             self.stamp = self.stamp.max(at);
             let mut sealed = false;
-            for (offset, record) in group.drain(..) {
+            for ((offset, weight), record) in group.drain(..) {
                 sealed |= record == Record::Seal;
-                self.absorb(number, offset, record, turned).ok_or_else(|| {
-                    Trouble::damaged(
-                        log_name(number),
-                        u64::from(offset),
-                        "the record contradicts those before it",
-                    )
-                })?;
+                self.absorb(number, (offset, weight), record, turned)
+                    .ok_or_else(|| {
+                        Trouble::damaged(
+                            log_name(number),
+                            u64::from(offset),
+                            "the record contradicts those before it",
+                        )
+                    })?;
             }
             *end = (frames.offset, frames.salt);
             if sealed {
@@ -364,7 +365,7 @@ impl Machine {
     fn absorb(
         &mut self,
         segment: u32,
-        offset: u32,
+        (offset, weight): (u32, u32),
         record: Record,
         turned: &mut Vec<u32>,
     ) -> Option<()> {
@@ -383,7 +384,7 @@ impl Machine {
                 if let Some(previous) = put.previous {
                     place(self, previous.place)?;
                 }
-                self.absorb_put(&put, segment, offset);
+                self.absorb_put(&put, segment, offset, weight);
             }
             Record::Lease(lease) => {
                 known(self, lease.queue)?;

@@ -210,6 +210,7 @@ impl Machine {
         let previous = Previous {
             place: held.place,
             payload: held.payload,
+            weight: held.weight,
             line: steady(0),
         };
         self.put(Some(event), From::Leased, Some(previous), next)
@@ -229,11 +230,13 @@ impl Machine {
             Some(held) => Previous {
                 place,
                 payload: held.payload,
+                weight: held.weight,
                 line: steady(0),
             },
             None => Previous {
                 place,
                 payload: job.payload.len() as u32,
+                weight: job.weight,
                 line: job.line(),
             },
         };
@@ -248,6 +251,7 @@ impl Machine {
                 let Previous {
                     place,
                     payload,
+                    weight,
                     line,
                 } = before;
                 self.remove(Remove {
@@ -257,6 +261,7 @@ impl Machine {
                     id,
                     place,
                     payload,
+                    weight,
                     line,
                 });
             }
@@ -297,6 +302,7 @@ impl Machine {
             id,
             place: held.place,
             payload: held.payload,
+            weight: held.weight,
             line: steady(0),
         });
         self.notice(held.queue, id, Event::Cancel, now, &held.worker, "");

@@ -117,8 +117,7 @@ impl Machine {
     /// A sealed segment gets an index file, unless so little of it is left that it will be emptied soon.
     pub(super) fn index_if_worth(&mut self, number: u32) {
         let segment = self.log.segment(number);
-        if segment.live_size() * 4 < u64::from(segment.len)
-            || self.upkeep.indexing.contains(&number)
+        if segment.live_bytes * 4 < u64::from(segment.len) || self.upkeep.indexing.contains(&number)
         {
             return;
         }
@@ -448,7 +447,7 @@ impl Machine {
         }
         let share = |number: &u32| {
             let segment = &self.log.segments[number];
-            segment.live_size() * 1000 / u64::from(segment.len).max(1)
+            segment.live_bytes * 1000 / u64::from(segment.len).max(1)
         };
         let idle = |number: &&u32| {
             **number != self.log.active
@@ -478,6 +477,7 @@ impl Machine {
         let previous = Previous {
             place,
             payload: job.payload.len() as u32,
+            weight: job.weight,
             line: job.line(),
         };
         self.put(None, from, Some(previous), job);
