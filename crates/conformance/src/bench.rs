@@ -251,6 +251,30 @@ impl Bench {
         panic!("never saw {waiting} lease calls wait for {queue}");
     }
 
+    /// Looks until the usual queue is as it should be.
+    pub async fn until(&self, so: impl Fn(&QueueInfo) -> bool) {
+        for _ in 0..LOOKS {
+            if so(&self.info().await) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("never came about: {:?}", self.info().await);
+    }
+
+    /// Deletes every job of a queue that is not leased.
+    pub async fn purge(&self, queue: &QueueName) {
+        let filter = Filter {
+            queue: Some(queue.clone()),
+            ..Filter::default()
+        };
+        for job in self.all(filter, 100).await {
+            if job.state != State::Leased {
+                self.steer(job.id, Action::Delete).await.expect("a delete");
+            }
+        }
+    }
+
     /// The answer of a task that must end by itself now.
     pub async fn answer<T>(&self, task: JoinHandle<T>) -> T {
         let answer = tokio::time::timeout(GIVE_UP, task).await;

@@ -10,6 +10,8 @@ pub mod keys;
 pub mod lease;
 pub mod order;
 pub mod push;
+pub mod settle;
+pub mod waiting;
 
 use crate::bench::{Bench, run};
 
@@ -105,6 +107,62 @@ macro_rules! suite {
                 a_queue_that_never_was_is_not_shown
                 a_refused_push_stores_nothing
                 queues_are_shown_in_the_order_of_their_names
+            }
+            settle {
+                an_acked_job_is_done
+                a_done_job_is_kept_for_its_retention
+                a_lease_ends_once
+                a_batch_of_ends_is_answered_per_item
+                a_token_of_an_unknown_job_is_lost
+                a_failed_job_is_tried_again_later
+                each_kind_of_wait_is_kept
+                a_spread_wait_is_never_longer_than_the_whole
+                a_failure_may_name_its_own_wait
+                a_failure_without_a_wait_is_ready_at_once
+                a_job_that_failed_too_often_is_dead
+                a_single_attempt_is_the_last_one
+                failures_and_vanished_leases_add_up
+                a_failure_that_forbids_a_retry_is_the_last
+                giving_back_counts_no_failure
+                a_buried_job_is_dead
+                a_job_buried_without_a_reason_keeps_its_last_error
+                an_expired_job_is_dead_and_never_handed_out
+                a_life_may_end_at_an_instant
+                a_leased_job_may_be_finished_after_its_life
+                a_job_that_comes_back_after_its_life_is_expired
+                a_job_that_vanishes_after_its_life_is_expired
+                a_last_attempt_is_the_reason_even_after_the_life
+                dead_and_done_jobs_do_not_expire
+                the_timeline_tells_what_happened
+                the_timeline_is_bounded
+            }
+            waiting {
+                a_push_wakes_who_waits
+                a_wait_in_vain_ends_with_nothing
+                a_job_falling_due_wakes_who_waits
+                an_earlier_due_time_re_arms_the_alarm
+                waiters_are_served_in_the_order_they_came
+                a_batch_serves_many_waiters
+                a_waiter_takes_what_there_is
+                a_waiter_listens_to_all_its_queues
+                a_queue_may_be_waited_for_before_it_exists
+                a_push_elsewhere_wakes_nobody
+                a_vanished_lease_wakes_who_waits
+                a_job_given_back_wakes_who_waits
+                a_kick_and_an_earlier_time_wake_who_waits
+                a_replaced_job_wakes_who_waits
+                a_resumed_queue_wakes_who_waits
+                a_freed_slot_wakes_who_waits
+                a_refilled_rate_wakes_who_waits
+                a_message_wakes_who_waits
+                a_tick_wakes_who_waits
+                a_step_of_the_wall_clock_wakes_who_waits
+                a_dropped_lease_gives_its_jobs_back
+                an_answer_that_nobody_takes_is_given_back
+                a_dropped_waiter_makes_way_for_the_next
+                a_hundred_waiters_are_served_by_a_hundred_jobs
+                closing_ends_every_wait
+                a_delayed_release_wakes_who_waits
             }
         }
     };
