@@ -10,7 +10,7 @@ use auxo_core::time::{Now, millis};
 use auxo_core::{QueueName, Token};
 
 use super::settle::Ending;
-use super::view::steady;
+use super::view::{self, steady};
 use super::{After, Answer, Machine, Op, Reply, Step, Ticket, Waiter};
 use crate::damage::Trouble;
 use crate::record::{Kept, Lease, LeaseItem, Place, Record, Stored, lease_millis};
@@ -205,7 +205,7 @@ impl Machine {
             if let Some(held) = self.leases.get(&leased.job.id.0) {
                 leased.job.state = State::Leased;
                 leased.job.attempt = held.attempt;
-                leased.job.timeline.push(held.moment());
+                view::extend(&mut leased.job.timeline, held.moment());
                 leased.job.holder = Some(auxo_core::job::Holder {
                     worker: held.worker.clone(),
                     deadline: leased.deadline,
@@ -231,7 +231,15 @@ impl Machine {
     }
 
     /// Lets a lease call wait.
-    pub(super) fn wait(&mut self, ticket: Ticket, ask: Ask, now: Now) {
+    pub(super) fn wait(&mut self, ticket: Ticket, mut ask: Ask, now: Now) {
+        let mut named = Vec::with_capacity(ask.queues.len());
+        for name in ask.queues {
+            // A queue that is named twice is waited for once.
+            if !named.contains(&name) {
+                named.push(name);
+            }
+        }
+        ask.queues = named;
         for name in &ask.queues {
             match self.by_name.get(name) {
                 Some(number) => {

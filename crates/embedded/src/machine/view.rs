@@ -27,7 +27,7 @@ impl Machine {
         let deadline = now.on_wall(steady(held.deadline));
         view.attempt = held.attempt;
         view.progress = held.progress.clone().or(view.progress);
-        view.timeline.push(held.moment());
+        extend(&mut view.timeline, held.moment());
         view.holder = Some(Holder {
             worker: held.worker.clone(),
             deadline,
@@ -100,7 +100,15 @@ pub(super) fn state(job: &Stored, now: Now) -> State {
     }
 }
 
-/// Adds to a timeline. The push in front of it is not stored, so one less than the full length is kept: the oldest and the
+/// Adds to a timeline as callers see it, with the push in front.
+pub(super) fn extend(timeline: &mut Vec<Moment>, moment: Moment) {
+    timeline.push(moment);
+    if timeline.len() > TIMELINE_LENGTH {
+        timeline.remove(1);
+    }
+}
+
+/// Adds to a stored timeline. The push in front of it is not stored, so one less than the full length is kept: the oldest and the
 /// newest entries.
 pub(super) fn remember(timeline: &mut Vec<Moment>, moment: Moment) {
     timeline.push(moment);
