@@ -9,7 +9,7 @@ use auxo_core::clock::{Clock, ManualClock};
 use auxo_core::engine::*;
 use auxo_core::job::{Backoff, Jitter, Job, Key, Leased, OnDuplicate};
 use auxo_core::queue::{QueueConfig, QueueInfo};
-use auxo_core::time::{Now, Timestamp};
+use auxo_core::time::{Now, Timestamp, When};
 use auxo_core::{Code, JobId, JobSpec, NewJob, QueueName, Result, State, Token};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
@@ -75,6 +75,22 @@ pub fn plain() -> JobSpec {
             jitter: Jitter::None,
         },
         ..JobSpec::default()
+    }
+}
+
+/// A plain job that is due so much later.
+pub fn later(delay: Duration) -> JobSpec {
+    JobSpec {
+        when: When::After(delay),
+        ..plain()
+    }
+}
+
+/// A plain job of this priority.
+pub fn urgency(priority: u32) -> JobSpec {
+    JobSpec {
+        priority,
+        ..plain()
     }
 }
 

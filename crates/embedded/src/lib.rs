@@ -15,9 +15,11 @@ mod machine;
 mod mark;
 mod options;
 mod record;
+mod salvage;
 mod segment;
 pub mod snapshot;
 mod stream;
 
 pub use engine::Embedded;
 pub use options::{Options, Sync};
+pub use salvage::{Report, salvage, salvage_disks};

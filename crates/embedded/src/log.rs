@@ -117,6 +117,11 @@ impl Log {
         self.segment_mut(self.active).salts.push((from, salt));
     }
 
+    /// How many bytes the group being built has.
+    pub fn pending(&self) -> usize {
+        self.framer.bytes().len()
+    }
+
     /// Whether the active segment has had its share and the next group should begin a new one.
     pub fn is_full(&self) -> bool {
         u64::from(self.framer.position()) >= self.segment_size

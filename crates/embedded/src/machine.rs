@@ -12,6 +12,7 @@ mod audit;
 mod catalog;
 mod checkpoint;
 pub mod classes;
+mod import;
 mod lease;
 mod line;
 mod list;
@@ -43,6 +44,7 @@ use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result};
 use bytes::Bytes;
 use hashbrown::HashMap;
 
+pub use self::import::Survey;
 use self::line::Lane;
 use self::queue::Queue;
 pub use self::upkeep::{Done, Task};

@@ -23,12 +23,17 @@ impl Machine {
     /// Lends from the first queue that has something; `None` when none has. The answer waits for the
     /// record of the lease, and for the disk where a job was handed out for good.
     pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
-        for name in &ask.queues {
-            if let Some(number) = self.by_name.get(name).copied() {
-                self.queues[number as usize].last_asked = Some(now.wall);
-                if let Some(leased) = self.lease_from(number, ask, now)? {
-                    return Ok(Some(leased));
-                }
+        let named: Vec<u32> = ask
+            .queues
+            .iter()
+            .filter_map(|name| self.by_name.get(name).copied())
+            .collect();
+        for number in &named {
+            self.queues[*number as usize].last_asked = Some(now.wall);
+        }
+        for number in named {
+            if let Some(leased) = self.lease_from(number, ask, now)? {
+                return Ok(Some(leased));
             }
         }
         Ok(None)

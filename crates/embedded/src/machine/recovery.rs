@@ -32,7 +32,7 @@ impl Machine {
         Ok(machine)
     }
 
-    fn blank(log: Log, settings: Settings, dice: Dice) -> Machine {
+    pub(super) fn blank(log: Log, settings: Settings, dice: Dice) -> Machine {
         Machine {
             settings,
             log,
@@ -269,7 +269,10 @@ impl Machine {
                     Header::Bad(what) => return Err(Trouble::damaged(log_name(number), 0, what)),
                 }
             }
-            let bytes = read_all(&*self.log.segment(number).file, number)?;
+            // After a clean end there is nothing behind it to look at.
+            let clean = mark.filter(|mark| mark.clean && mark.synced.segment == number);
+            let most = clean.map_or(u64::MAX, |mark| u64::from(mark.synced.offset));
+            let bytes = read_up_to(&*self.log.segment(number).file, number, most)?;
             let segment = self.log.segment(number);
             replayed.push(segment.file.clone());
             let (salt, own) = (segment.salt_at(offset), segment.own_salt());
@@ -452,7 +455,7 @@ impl Machine {
             for later in logs.iter().filter(|number| **number > end.segment) {
                 let file = open(&*self.log.disk, *later)?;
                 if let Header::Good { salt } = read_header(&*file, *later)? {
-                    let bytes = read_all(&*file, *later)?;
+                    let bytes = read_up_to(&*file, *later, u64::MAX)?;
                     synced = synced.max(last_synced(&bytes, HEADER, salt, salt));
                 }
             }
@@ -529,9 +532,9 @@ fn open(disk: &dyn Disk, number: u32) -> Step<Arc<dyn DiskFile>> {
     })
 }
 
-fn read_all(file: &dyn DiskFile, number: u32) -> Step<Vec<u8>> {
+fn read_up_to(file: &dyn DiskFile, number: u32, most: u64) -> Step<Vec<u8>> {
     let io = |error| Trouble::io(log_name(number), error);
-    let len = file.len().map_err(io)?;
+    let len = file.len().map_err(io)?.min(most);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     let read = file.read_at(0, &mut bytes).map_err(io)?;
     bytes.truncate(read);
