@@ -26,6 +26,7 @@ mod queues;
 mod release;
 mod reschedule;
 mod resume;
+mod salvage;
 mod schedules;
 mod settle;
 mod snooze;
@@ -89,6 +90,7 @@ enum Verb {
     Topics(topics::Args),
     Schedules(schedules::Args),
     Audit(audit::Args),
+    Salvage(salvage::Args),
     Bench(bench::Args),
 }
 
@@ -136,6 +138,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Topics(args) => topics::run(args, context).await,
         Verb::Schedules(args) => schedules::run(args, context).await,
         Verb::Audit(args) => audit::run(args, context).await,
+        Verb::Salvage(args) => salvage::run(args, context).await,
         Verb::Bench(args) => bench::run(args, context).await,
     }
 }

@@ -41,4 +41,4 @@ pub use auxo_core::{Code, Error, Job, JobId, JobSpec, QueueName, Result, State, 
 #[cfg(feature = "embedded")]
 pub use auxo_client::Builder;
 #[cfg(feature = "embedded")]
-pub use auxo_embedded::{Options, Sync};
+pub use auxo_embedded::{Options, Report as SalvageReport, Sync, salvage};

@@ -93,7 +93,9 @@ fn hint(error: &Error) -> String {
         }
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
         Code::Conflict => "`auxo explain ID` shows the state that the job is in",
-        Code::Internal => "stop, copy the data directory, and run `auxo audit` on it",
+        Code::Internal => {
+            "stop and keep a copy of the data directory; `auxo audit` checks it, `auxo salvage` copies what is whole"
+        }
     };
     text.to_owned()
 }

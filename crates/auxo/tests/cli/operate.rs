@@ -1,5 +1,7 @@
 //! An operator's moves: steering jobs, pausing, limiting and purging queues, and the audit.
 
+use std::path::Path;
+
 use crate::shell::Shell;
 
 #[test]
@@ -167,4 +169,58 @@ fn a_benchmark_does_not_touch_a_directory_with_jobs() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("not an empty directory"), "{}", ran.err);
     assert_eq!(shell.ok(&["job", &id, "--payload"]), "precious");
+}
+
+#[test]
+fn a_damaged_directory_is_refused_and_what_is_whole_can_be_salvaged() {
+    let shell = Shell::new();
+    let first = shell.push(&["mail", "the first payload"]);
+    let second = shell.push(&["mail", "the second payload"]);
+    damage(shell.data(), b"the first payload");
+    let refused = shell.run(&["queues"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("auxo salvage"), "{}", refused.err);
+
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to]);
+    assert_eq!(ran.code, 1, "something was lost: {ran:?}");
+    assert!(ran.err.contains("lost: "), "{}", ran.err);
+    assert_eq!(
+        saved.ok(&["job", &second, "--payload"]),
+        "the second payload"
+    );
+    assert_eq!(saved.run(&["job", &first]).code, 1);
+    assert_eq!(saved.json(&["audit"])[0]["ok"], true);
+}
+
+#[test]
+fn salvaging_a_whole_directory_loses_nothing_and_spares_what_is_there() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let report = shell.json(&["salvage", &to]).remove(0);
+    assert_eq!(report["copied"][0]["copied"], 1);
+    assert_eq!(saved.ok(&["job", &id, "--payload"]), "x");
+    let again = shell.run(&["salvage", &to]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains("not empty"), "{}", again.err);
+}
+
+/// Flips a bit of these bytes in whichever file has them.
+fn damage(dir: &Path, bytes: &[u8]) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let mut content = std::fs::read(&path).unwrap();
+        if let Some(at) = content
+            .windows(bytes.len())
+            .position(|window| window == bytes)
+        {
+            content[at] ^= 1;
+            std::fs::write(&path, content).unwrap();
+            return;
+        }
+    }
+    panic!("no file has these bytes");
 }
