@@ -168,7 +168,7 @@ impl Machine {
             plain: job.retention.is_zero() && (job.key.is_none() || job.window.is_zero()),
         };
         grab.items.push(item);
-        let deadline = now.on_wall(steady(now.steady.0.saturating_add(millis(ttr))));
+        let deadline = now.on_wall(steady(now.ceiling.0.saturating_add(millis(ttr))));
         let token = Token {
             job: job.id,
             counter,
@@ -190,7 +190,7 @@ impl Machine {
                 worker: ask.worker.clone(),
                 counter: self.counter + 1,
                 nonce,
-                at: now.steady,
+                at: now.ceiling,
                 wall: now.wall,
                 items: std::mem::take(&mut grab.items),
             };

@@ -293,7 +293,7 @@ fn stored(id: JobId, queue: u32, spec: JobSpec, now: Now) -> Stored {
     let expires = match spec.ttl {
         Ttl::None => None,
         Ttl::After(span) => Some(Due {
-            at: now.steady.plus(span),
+            at: now.ceiling.plus(span),
             base: Base::Steady,
         }),
         Ttl::At(at) => Some(Due {

@@ -324,7 +324,7 @@ impl Machine {
         let held = self.held(item.token, now)?;
         let (id, cancel) = (item.token.job, held.cancel);
         let ttr = item.ttr.map_or(held.ttr, lease_millis);
-        let deadline = Timestamp(now.steady.0.saturating_add(u64::from(ttr)));
+        let deadline = Timestamp(now.ceiling.0.saturating_add(u64::from(ttr)));
         self.log.append(&Record::Extend {
             id,
             deadline,
@@ -424,7 +424,7 @@ pub(super) fn strip(job: &mut Stored) {
 
 fn reschedule(job: &mut Stored, delay: Duration, now: Now) {
     job.due = Due {
-        at: now.steady.plus(delay),
+        at: now.ceiling.plus(delay),
         base: Base::Steady,
     };
     job.front = false;
