@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// A boxed future, for hooks.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Opens again what a closed engine had stored, by the same clock.
+/// Closes the engine, and opens again what it had stored, by the same clock.
 pub type Reopen = Arc<dyn Fn() -> Later<Bench> + Send + Sync>;
 
 /// Real time after which an answer that must come is given up; no case waits for it when an engine is right.
@@ -167,7 +167,6 @@ impl Bench {
     pub async fn reopen(&self) -> Bench {
         let reopen = self.reopen.as_ref();
         let reopen = reopen.expect("an engine that claims to outlive its process");
-        self.engine.close().await.expect("close");
         reopen().await
     }
 

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod model;
+pub mod random;
 pub mod suite;
 
 pub use bench::Bench;

@@ -420,6 +420,21 @@ impl Model {
         leases.map(|lease| lease.token).collect()
     }
 
+    /// Gives a running lease the token that it really has.
+    pub fn rename(&mut self, made_up: Token, real: Token) {
+        if let Some(job) = self.jobs.get_mut(&made_up.job)
+            && let Phase::Leased(lease) = &mut job.phase
+            && lease.token == made_up
+        {
+            lease.token = real;
+        }
+    }
+
+    /// Whether of a job only its key is left.
+    pub fn is_shadow(&self, id: JobId, now: Now) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.is_tombstone(now))
+    }
+
     /// Every job of which anything is stored.
     pub fn job_ids(&self) -> Vec<JobId> {
         self.jobs.keys().copied().collect()

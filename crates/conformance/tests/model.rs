@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use auxo_conformance::{Bench, ModelEngine};
+use auxo_core::Engine;
 use auxo_core::clock::ManualClock;
 
 async fn make() -> Bench {
@@ -17,8 +18,11 @@ fn bench(engine: ModelEngine, clock: Arc<ManualClock>) -> Bench {
         engine: engine.clone(),
         clock: clock.clone(),
         reopen: Some(Arc::new(move || {
-            let again = bench(engine.reopen(), clock.clone());
-            Box::pin(async move { again })
+            let (engine, clock) = (engine.clone(), clock.clone());
+            Box::pin(async move {
+                engine.close().await.expect("the model closes");
+                bench(engine.reopen(), clock)
+            })
         })),
     }
 }
