@@ -1,39 +1,7 @@
 //! The contract of an engine, kept by the embedded one, through restarts as well.
 
-use std::sync::Arc;
+mod store;
 
-use auxo_conformance::Bench;
-use auxo_core::Engine;
-use auxo_core::clock::ManualClock;
-use auxo_embedded::disk::SimDisk;
-use auxo_embedded::{Embedded, Options};
-
-async fn make() -> Bench {
-    bench(SimDisk::new(), ManualClock::at(1_700_000_000_000))
-}
-
-/// A store on a disk in memory: what is asked here is what the engine does, not what a disk does to it.
-fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
-    let options = Options {
-        segment_size: 64 << 10,
-        clock: Some(clock.clone()),
-        seed: Some(7),
-        ..Options::default()
-    };
-    let engine = Arc::new(Embedded::on(Arc::new(disk.clone()), options).expect("the store opens"));
-    let closing = engine.clone();
-    let again = clock.clone();
-    Bench {
-        engine,
-        clock,
-        reopen: Some(Arc::new(move || {
-            let (engine, disk, clock) = (closing.clone(), disk.clone(), again.clone());
-            Box::pin(async move {
-                engine.close().await.expect("the store closes");
-                bench(disk, clock)
-            })
-        })),
-    }
-}
+use store::make;
 
 auxo_conformance::suite!(make, restarts);
