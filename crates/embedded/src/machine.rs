@@ -157,6 +157,8 @@ pub struct Machine {
     last_id: JobId,
     /// How many leases were ever given.
     counter: u64,
+    /// Behind the record with which this process opened the log.
+    opened: Position,
     /// The steady clock when the last group was committed; a restart does not go behind it.
     stamp: Timestamp,
     waiting: HashMap<Ticket, Waiter>,

@@ -51,7 +51,12 @@ impl Machine {
         let mut grabbed = Grab {
             items: Vec::new(),
             leased: Vec::new(),
-            after: After::Written,
+            // Until the disk knows that a new process counts leases, it could let the next one count the same.
+            after: if self.synced < self.opened {
+                After::Synced
+            } else {
+                After::Written
+            },
         };
         while grabbed.leased.len() < room {
             let Some((place, job)) = self.next_due(number, now)? else {

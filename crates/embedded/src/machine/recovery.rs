@@ -24,6 +24,9 @@ use crate::segment::{
 };
 use crate::snapshot;
 
+/// More leases than can be on their way to the disk at any moment.
+const LEAP: u64 = 1 << 24;
+
 impl Machine {
     /// Opens what is on the disk, or begins anew if there is nothing.
     pub fn open(disk: Arc<dyn Disk>, settings: Settings, dice: Dice) -> Result<Machine> {
@@ -50,6 +53,7 @@ impl Machine {
             schedules: Default::default(),
             last_id: JobId(0),
             counter: 0,
+            opened: Position::default(),
             stamp: Timestamp(0),
             waiting: HashMap::new(),
             strangers: HashMap::new(),
@@ -88,9 +92,23 @@ impl Machine {
             None => self.begin()?,
         };
         self.tidy(&names, end.segment)?;
+        self.leap(self.log.position());
         let salt = self.dice.roll() as u32;
         self.log.reopen(salt);
+        self.opened = self.log.position();
         Ok(())
+    }
+
+    /// A process opens the store here. The leases that the one before gave last may not be on the disk, so the counter of
+    /// tokens leaves them room: no number is given out twice. The first process ever has none before it.
+    fn leap(&mut self, at: Position) {
+        let first = Position {
+            segment: 1,
+            offset: HEADER,
+        };
+        if at != first {
+            self.counter = self.counter.saturating_add(LEAP);
+        }
     }
 
     /// Makes the first segment of a new store.
@@ -429,6 +447,7 @@ impl Machine {
             Record::Unschedule(name) => drop(self.schedules.remove(&name)),
             Record::Tick { name, next, last } => self.absorb_tick(&name, next, last),
             Record::Open { salt } => {
+                self.leap(Position { segment, offset });
                 // The length of the record itself: the salt holds for what follows.
                 let own = self.log.segment(segment).own_salt();
                 let from = Frames::after_open(offset, own, salt);

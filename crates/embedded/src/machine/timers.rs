@@ -230,22 +230,35 @@ impl Machine {
             let Some(schedule) = self.schedules.get(&name).cloned() else {
                 continue;
             };
+            let base = schedule.next.map_or(Base::Steady, |next| next.base);
             let tick = schedule.tick(now);
-            for _ in &tick.fire {
+            let mut last = schedule.last;
+            for (i, at) in tick.fire.iter().enumerate() {
+                // A job and the note that its tick is over lie in one group: no crash lets a tick fire twice.
                 self.make_room(now)?;
                 // A queue that takes nothing now lets the tick pass; the next one tries again.
-                let _ = self.push(&schedule.queue, schedule.spec.clone(), now)?;
+                let pushed = self.push(&schedule.queue, schedule.spec.clone(), now)?;
+                if pushed.is_ok() {
+                    last = Some(*at);
+                }
+                let next = tick.fire.get(i + 1).map(|at| Due { at: *at, base });
+                self.pass_tick(&name, next.or(tick.next), last);
             }
-            let last = tick.fire.last().copied().or(schedule.last);
-            self.log.append(&Record::Tick {
-                name: name.clone(),
-                next: tick.next,
-                last,
-            });
-            self.absorb_tick(&name, tick.next, last);
+            if tick.fire.is_empty() {
+                self.pass_tick(&name, tick.next, last);
+            }
         }
         self.set_next_tick(now);
         Ok(())
+    }
+
+    fn pass_tick(&mut self, name: &str, next: Option<Due>, last: Option<Timestamp>) {
+        self.log.append(&Record::Tick {
+            name: name.to_owned(),
+            next,
+            last,
+        });
+        self.absorb_tick(name, next, last);
     }
 
     pub(super) fn absorb_tick(&mut self, name: &str, next: Option<Due>, last: Option<Timestamp>) {
