@@ -101,10 +101,7 @@ impl Model {
         for id in leases_over {
             self.vanish(id, now);
         }
-        let lives_over = self.ids(|job| matches!(job.phase, Phase::Waiting) && job.expired(now));
-        for id in lives_over {
-            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
-        }
+        self.end_lives(now);
         self.jobs.retain(|_, job| match job.phase {
             Phase::Done {
                 kept_until,
@@ -151,6 +148,13 @@ impl Model {
         }
     }
 
+    fn end_lives(&mut self, now: Now) {
+        let lives_over = self.ids(|job| matches!(job.phase, Phase::Waiting) && job.expired(now));
+        for id in lives_over {
+            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
+        }
+    }
+
     /// Keeps jobs.
     pub fn push(
         &mut self,
@@ -176,6 +180,7 @@ impl Model {
         self.jobs.insert(id, Record::new(id, job, now));
         self.step(id, None, Event::Push, now, "", "");
         self.line(&queue).accepted += 1;
+        self.end_lives(now);
         Ok(self.pushed(id, Accepted::New, now))
     }
 
@@ -187,7 +192,11 @@ impl Model {
             Some(OnDuplicate::Return) => Ok(self.pushed(holder, Accepted::Existing, now)),
             Some(OnDuplicate::Replace) if life::next(Some(state), Event::Replace).is_some() => {
                 self.step(holder, Some(state), Event::Replace, now, "", "");
-                self.job(holder).set_spec(job.spec, now);
+                let replaced = self.job(holder);
+                replaced.set_spec(job.spec, now);
+                // How far the work on another payload had come says nothing about this one.
+                replaced.progress = None;
+                self.end_lives(now);
                 Ok(self.pushed(holder, Accepted::Replaced, now))
             }
             _ => Err(Error::new(Code::DuplicateKey, "the key is taken").about(holder)),
@@ -217,15 +226,9 @@ impl Model {
 
     fn pushed(&self, id: JobId, how: Accepted, now: Now) -> Pushed {
         let job = &self.jobs[&id];
-        // A job whose life was over before it began is dead in the same moment.
-        let waits = matches!(job.state(now), State::Scheduled | State::Ready);
         Pushed {
             id,
-            state: if waits && job.expired(now) {
-                State::Dead
-            } else {
-                job.state(now)
-            },
+            state: job.state(now),
             run_at: now.on_wall(job.due),
             how,
         }

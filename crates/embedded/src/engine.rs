@@ -14,6 +14,7 @@ mod inbox;
 mod writer;
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -96,6 +97,11 @@ impl Embedded {
             notices,
             core: Mutex::new(Some(core)),
         })
+    }
+
+    /// How often the wall clock was stepped by more than a second since the store was opened.
+    pub fn wall_steps(&self) -> u64 {
+        self.inbox.wall_steps.load(Ordering::Relaxed)
     }
 
     async fn call(&self, op: Op) -> Result<Reply> {
@@ -225,6 +231,9 @@ impl Core {
             }
         }
         machine.finish(now);
+        self.inbox
+            .wall_steps
+            .store(machine.wall_steps, Ordering::Relaxed);
         self.dispatch(units);
         if let Some(error) = self.machine.broken() {
             self.inbox.set_health(error);

@@ -295,7 +295,14 @@ impl Pair {
                 continue;
             }
             let waiter = self.waiters.remove(at);
-            let engine = self.bench.answer(waiter.task).await.map_err(failed)?;
+            let answer = tokio::time::timeout(Duration::from_secs(3), waiter.task).await;
+            let Ok(Ok(engine)) = answer else {
+                return Err(format!(
+                    "no answer to {:?}, where the model gives {model:?}",
+                    waiter.ask
+                ));
+            };
+            let engine = engine.map_err(failed)?;
             self.lent("the answer to a lease that waited", engine, model)?;
         }
         Ok(())

@@ -36,6 +36,7 @@ pub struct Inbox {
     room: Semaphore,
     tickets: AtomicU64,
     health: Mutex<Option<Error>>,
+    pub wall_steps: AtomicU64,
 }
 
 #[derive(Default)]
@@ -65,6 +66,7 @@ impl Inbox {
             room: Semaphore::new(UNITS),
             tickets: AtomicU64::new(1),
             health: Mutex::default(),
+            wall_steps: AtomicU64::new(0),
         })
     }
 

@@ -143,6 +143,7 @@ impl Machine {
         let event = match event {
             // Too old to be tried again.
             Event::Retry | Event::Release | Event::Snooze if expired => {
+                next.due = job.due;
                 bury(&mut next, DeadReason::Expired, now);
                 Event::Expire
             }

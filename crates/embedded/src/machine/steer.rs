@@ -106,9 +106,8 @@ impl Machine {
             next.failures = 0;
             next.vanished = 0;
             next.ended_at = None;
-            if next.dead.take() == Some(DeadReason::Expired) {
-                next.expires = None;
-            }
+            let expired = next.dead.take() == Some(DeadReason::Expired);
+            next.expires = next.expires.filter(|due| !expired && !now.reached(*due));
         }
         let by = self.settings.node.to_string();
         remember(

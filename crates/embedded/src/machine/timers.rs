@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use auxo_core::JobId;
 use auxo_core::life::Event;
+use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Due, Now, Timestamp};
 
 use super::settle::strip;
@@ -15,7 +16,8 @@ use crate::record::{Gone, Kept, Record};
 const BITE: usize = 4096;
 /// While something waits for the wall clock, it is looked at this often: it may be stepped.
 const WALL_LOOK: Duration = Duration::from_secs(10);
-/// A difference between the clocks that is more than drift.
+/// A change between the clocks that may be rounding, and one that somebody made, in milliseconds.
+const DRIFT: i64 = 1;
 const STEP: i64 = 1000;
 
 impl Machine {
@@ -106,26 +108,43 @@ impl Machine {
     fn watch_wall(&mut self, now: Now) {
         let lead = now.wall.0 as i64 - now.steady.0 as i64;
         let before = *self.lead.get_or_insert(lead);
-        if (lead - before).abs() <= STEP {
+        if (lead - before).abs() <= DRIFT {
             return;
         }
         self.lead = Some(lead);
-        self.wall_steps += 1;
         for (number, queue) in self.queues.iter_mut().enumerate() {
             queue.lanes.values_mut().for_each(super::line::Lane::unpark);
             if !queue.waiters.is_empty() {
                 self.dirty.push(number as u32);
             }
         }
-        if lead < before {
-            // A clock that was set back must not silence what runs by it.
-            for schedule in self.schedules.values_mut() {
-                if schedule.next.is_some_and(|next| next.base == Base::Wall) {
-                    schedule.next = schedule.rearm(now);
-                }
-            }
+        if (lead - before).abs() > STEP {
+            self.wall_steps += 1;
+        }
+        if before - lead > STEP {
+            self.rearm_schedules(now);
         }
         self.set_next_tick(now);
+    }
+
+    /// A clock that was set back must not silence what runs by it.
+    fn rearm_schedules(&mut self, now: Now) {
+        let by_wall =
+            |schedule: &&Schedule| schedule.next.is_some_and(|next| next.base == Base::Wall);
+        let rearmed: Vec<_> = self
+            .schedules
+            .values()
+            .filter(by_wall)
+            .map(|schedule| (schedule.name.clone(), schedule.rearm(now), schedule.last))
+            .collect();
+        for (name, next, last) in rearmed {
+            self.log.append(&Record::Tick {
+                name: name.clone(),
+                next,
+                last,
+            });
+            self.absorb_tick(&name, next, last);
+        }
     }
 
     fn next_deadline(&mut self) -> Option<u64> {
