@@ -101,9 +101,8 @@ impl Model {
         for id in leases_over {
             self.vanish(id, now);
         }
-        let lives_over = self.ids(|job| matches!(job.phase, Phase::Waiting) && job.expired(now));
-        for id in lives_over {
-            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
+        for id in self.ids(|job| job.expired(now)) {
+            self.end_life(id, now);
         }
         self.jobs.retain(|_, job| match job.phase {
             Phase::Done {
@@ -176,6 +175,7 @@ impl Model {
         self.jobs.insert(id, Record::new(id, job, now));
         self.step(id, None, Event::Push, now, "", "");
         self.line(&queue).accepted += 1;
+        self.end_life(id, now);
         Ok(self.pushed(id, Accepted::New, now))
     }
 
@@ -188,9 +188,18 @@ impl Model {
             Some(OnDuplicate::Replace) if life::next(Some(state), Event::Replace).is_some() => {
                 self.step(holder, Some(state), Event::Replace, now, "", "");
                 self.job(holder).set_spec(job.spec, now);
+                self.end_life(holder, now);
                 Ok(self.pushed(holder, Accepted::Replaced, now))
             }
             _ => Err(Error::new(Code::DuplicateKey, "the key is taken").about(holder)),
+        }
+    }
+
+    /// Ends the life of a job that waits, if its time is over; it may be so from the first moment.
+    fn end_life(&mut self, id: JobId, now: Now) {
+        let job = self.job(id);
+        if matches!(job.phase, Phase::Waiting) && job.expired(now) {
+            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
         }
     }
 
