@@ -56,12 +56,12 @@ pub fn named(name: &str) -> QueueName {
 }
 
 /// So many seconds.
-pub fn secs(seconds: u64) -> Duration {
+pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// So many milliseconds.
-pub fn ms(milliseconds: u64) -> Duration {
+pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 

@@ -101,7 +101,9 @@ impl Model {
         for id in leases_over {
             self.vanish(id, now);
         }
-        self.end_lives(now);
+        for id in self.ids(|job| job.expired(now)) {
+            self.end_life(id, now);
+        }
         self.jobs.retain(|_, job| match job.phase {
             Phase::Done {
                 kept_until,
@@ -148,13 +150,6 @@ impl Model {
         }
     }
 
-    fn end_lives(&mut self, now: Now) {
-        let lives_over = self.ids(|job| matches!(job.phase, Phase::Waiting) && job.expired(now));
-        for id in lives_over {
-            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
-        }
-    }
-
     /// Keeps jobs.
     pub fn push(
         &mut self,
@@ -180,7 +175,7 @@ impl Model {
         self.jobs.insert(id, Record::new(id, job, now));
         self.step(id, None, Event::Push, now, "", "");
         self.line(&queue).accepted += 1;
-        self.end_lives(now);
+        self.end_life(id, now);
         Ok(self.pushed(id, Accepted::New, now))
     }
 
@@ -196,10 +191,18 @@ impl Model {
                 replaced.set_spec(job.spec, now);
                 // How far the work on another payload had come says nothing about this one.
                 replaced.progress = None;
-                self.end_lives(now);
+                self.end_life(holder, now);
                 Ok(self.pushed(holder, Accepted::Replaced, now))
             }
             _ => Err(Error::new(Code::DuplicateKey, "the key is taken").about(holder)),
+        }
+    }
+
+    /// Ends the life of a job that waits, if its time is over; it may be so from the first moment.
+    fn end_life(&mut self, id: JobId, now: Now) {
+        let job = self.job(id);
+        if matches!(job.phase, Phase::Waiting) && job.expired(now) {
+            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
         }
     }
 
@@ -226,9 +229,15 @@ impl Model {
 
     fn pushed(&self, id: JobId, how: Accepted, now: Now) -> Pushed {
         let job = &self.jobs[&id];
+        // A job whose life was over before it began is dead in the same moment.
+        let waits = matches!(job.state(now), State::Scheduled | State::Ready);
         Pushed {
             id,
-            state: job.state(now),
+            state: if waits && job.expired(now) {
+                State::Dead
+            } else {
+                job.state(now)
+            },
             run_at: now.on_wall(job.due),
             how,
         }

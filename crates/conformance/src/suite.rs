@@ -6,11 +6,20 @@
 //!
 //! Nobody sleeps in a case: time is moved by hand, and what must happen is awaited. After each case the books must balance.
 
+pub mod books;
+pub mod clock;
+pub mod fairness;
 pub mod keys;
 pub mod lease;
+pub mod limits;
+pub mod list;
+pub mod operator;
 pub mod order;
 pub mod push;
+pub mod restart;
+pub mod schedules;
 pub mod settle;
+pub mod topics;
 pub mod waiting;
 
 use crate::bench::{Bench, run};
@@ -32,6 +41,37 @@ pub fn run_case(make: impl AsyncFn() -> Bench, case: impl AsyncFn(&Bench)) {
 macro_rules! suite {
     ($make:ident) => {
         $crate::tests! { $make;
+            books {
+                the_books_say_where_every_job_went
+                counts_follow_the_clock
+                a_queue_shows_its_next_due_time
+                payload_bytes_are_counted_until_a_job_is_done
+                the_audit_agrees_with_the_queues
+                watchers_are_told_of_every_transition
+                a_closed_engine_is_unavailable
+                a_job_that_goes_round_is_booked_once
+            }
+            clock {
+                a_clock_set_forward_ends_no_lease
+                a_clock_set_back_prolongs_no_lease
+                a_delay_does_not_feel_the_wall_clock
+                an_instant_follows_the_wall_clock
+                the_end_of_a_life_follows_its_own_clock
+                retries_and_memories_do_not_feel_the_wall_clock
+                order_and_ids_survive_a_clock_set_back
+                a_strobing_clock_loses_nothing
+                a_year_passes_in_one_step
+            }
+            fairness {
+                groups_take_turns
+                a_batch_takes_turns
+                jobs_without_a_group_are_one_group
+                an_urgent_group_comes_first
+                a_group_that_is_not_due_takes_no_turn
+                groups_mean_nothing_in_a_queue_that_is_not_fair
+                a_queue_can_be_made_fair_with_jobs_in_it
+                many_groups_are_all_served
+            }
             keys {
                 a_taken_key_is_rejected_with_the_existing_id
                 a_taken_key_is_returned_as_success_when_asked_so
@@ -73,6 +113,65 @@ macro_rules! suite {
                 jobs_with_and_without_lease_time_come_in_one_batch
                 a_queue_shows_when_it_was_last_asked_for
             }
+            limits {
+                settings_are_shown_as_they_were_set
+                a_queue_that_is_paused_for_pushes_refuses_them
+                a_queue_may_be_paused_before_its_first_job
+                a_queue_that_is_paused_for_leases_hands_out_nothing
+                a_paused_queue_is_passed_over
+                leases_end_as_usual_in_a_paused_queue
+                a_full_queue_refuses_pushes
+                expired_jobs_fill_a_queue
+                a_batch_that_does_not_fit_is_taken_as_far_as_it_does
+                a_queue_with_too_many_bytes_refuses_pushes
+                a_job_comes_back_to_a_full_and_paused_queue
+                lowering_a_limit_drops_nothing
+                leases_at_once_are_limited
+                a_lowered_lease_limit_waits_for_leases_to_end
+                a_job_without_lease_time_fills_no_lease_limit
+                leases_in_a_time_are_limited
+                a_used_up_rate_shows_when_it_allows_the_next_lease
+                a_new_rate_starts_afresh
+                a_released_job_has_used_the_rate
+            }
+            list {
+                pages_show_every_job_once
+                a_listed_job_is_shown_as_it_is_found
+                the_dead_and_the_done_come_last
+                a_queue_is_listed_in_one_piece
+                waiting_jobs_are_listed_in_the_order_of_their_turn
+                a_walk_goes_on_while_jobs_change
+                a_foreign_cursor_is_refused
+                a_filter_by_state_shows_these_states
+                a_filter_by_queue_shows_that_queue
+                each_field_of_a_filter_chooses
+                a_filter_asks_for_all_of_its_fields
+                a_search_looks_everywhere
+                a_filter_by_time_includes_its_beginning_only
+                an_empty_store_has_one_empty_page
+            }
+            operator {
+                every_move_follows_the_arrows
+                a_dry_run_moves_nothing
+                a_move_on_an_unknown_job_finds_nothing
+                named_jobs_are_answered_in_order
+                a_kicked_job_starts_again
+                a_kicked_scheduled_job_is_due_now
+                a_kicked_expired_job_lives_without_an_end
+                a_kicked_job_whose_life_ended_meanwhile_can_run
+                a_waiting_job_can_be_rescheduled
+                a_dead_job_can_be_rescheduled
+                a_cancelled_job_is_gone
+                a_worker_learns_that_its_job_is_called_off
+                a_job_that_is_called_off_may_be_acked
+                any_other_end_of_a_job_that_is_called_off_cancels_it
+                a_deleted_job_is_gone_and_counted_once
+                a_move_by_filter_touches_what_matches
+                a_dry_run_by_filter_only_counts
+                deleting_page_by_page_deletes_all
+                kicking_the_dead_page_by_page_kicks_all
+                rescheduling_page_by_page_ends
+            }
             order {
                 jobs_come_out_in_the_order_they_came_in
                 a_more_urgent_job_comes_first
@@ -102,11 +201,27 @@ macro_rules! suite {
                 a_delayed_job_is_handed_out_at_its_time_and_not_before
                 a_job_for_a_past_instant_is_ready
                 a_job_for_a_future_instant_waits_for_it
-                a_job_for_the_end_of_time_waits
+                a_job_for_the_next_decade_waits
                 queues_are_apart
                 a_queue_that_never_was_is_not_shown
                 a_refused_push_stores_nothing
                 queues_are_shown_in_the_order_of_their_names
+            }
+            schedules {
+                a_tick_makes_one_job
+                a_tick_pushes_the_job_of_the_schedule
+                a_cron_expression_ticks_by_the_wall_clock
+                missed_ticks_are_made_up_as_the_policy_says
+                an_interval_keeps_its_phase
+                a_removed_schedule_keeps_its_jobs
+                a_replaced_schedule_ticks_from_now_on
+                a_schedule_shows_its_last_and_next_tick
+                a_tick_into_a_paused_or_full_queue_is_dropped
+                a_tick_respects_the_key_of_its_job
+                a_clock_set_back_does_not_silence_a_schedule
+                a_clock_set_forward_makes_no_storm
+                an_interval_does_not_feel_the_wall_clock
+                schedules_are_shown_in_order
             }
             settle {
                 an_acked_job_is_done
@@ -128,6 +243,7 @@ macro_rules! suite {
                 a_job_buried_without_a_reason_keeps_its_last_error
                 an_expired_job_is_dead_and_never_handed_out
                 a_life_may_end_at_an_instant
+                a_job_that_is_pushed_too_late_is_expired
                 a_leased_job_may_be_finished_after_its_life
                 a_job_that_comes_back_after_its_life_is_expired
                 a_job_that_vanishes_after_its_life_is_expired
@@ -135,6 +251,19 @@ macro_rules! suite {
                 dead_and_done_jobs_do_not_expire
                 the_timeline_tells_what_happened
                 the_timeline_is_bounded
+            }
+            topics {
+                a_message_reaches_every_subscription
+                a_message_that_nobody_wants_is_no_error
+                a_pattern_chooses_by_routing_key
+                a_message_stays_in_its_topic
+                two_subscriptions_of_one_queue_make_two_jobs
+                a_message_may_be_delayed
+                a_message_that_is_refused_somewhere_goes_nowhere
+                all_copies_must_fit
+                a_removed_subscription_keeps_its_jobs
+                a_subscription_can_be_replaced
+                subscriptions_are_shown_in_order
             }
             waiting {
                 a_push_wakes_who_waits
@@ -168,6 +297,31 @@ macro_rules! suite {
     };
     ($make:ident, restarts) => {
         $crate::suite! { $make }
+        $crate::tests! { $make;
+            restart {
+                jobs_in_every_state_survive
+                opening_again_and_again_changes_nothing
+                an_empty_store_opens_again
+                the_order_survives
+                the_front_place_survives
+                a_lease_goes_on
+                a_lease_that_ran_out_is_over
+                an_acked_job_stays_done
+                ids_and_tokens_go_on_rising
+                ids_rise_though_the_clock_was_set_back
+                keys_survive
+                retention_counts_on
+                the_dead_can_be_kicked_after_a_restart
+                a_wish_to_cancel_survives
+                an_operators_moves_survive
+                a_replaced_job_stays_replaced
+                what_is_set_up_survives
+                a_schedule_goes_on
+                time_passes_while_nobody_is_there
+                waiting_works_after_a_restart
+                a_long_history_leaves_only_the_living
+            }
+        }
     };
 }
 

@@ -28,3 +28,36 @@ fn bench(engine: ModelEngine, clock: Arc<ManualClock>) -> Bench {
 }
 
 auxo_conformance::suite!(make, restarts);
+
+/// The list of the macro is written by hand; this is why no case can be forgotten in it.
+#[test]
+fn every_case_is_in_the_list() {
+    let list = include_str!("../src/suite.rs");
+    let themes = [
+        ("books", include_str!("../src/suite/books.rs")),
+        ("clock", include_str!("../src/suite/clock.rs")),
+        ("fairness", include_str!("../src/suite/fairness.rs")),
+        ("keys", include_str!("../src/suite/keys.rs")),
+        ("lease", include_str!("../src/suite/lease.rs")),
+        ("limits", include_str!("../src/suite/limits.rs")),
+        ("list", include_str!("../src/suite/list.rs")),
+        ("operator", include_str!("../src/suite/operator.rs")),
+        ("order", include_str!("../src/suite/order.rs")),
+        ("push", include_str!("../src/suite/push.rs")),
+        ("restart", include_str!("../src/suite/restart.rs")),
+        ("schedules", include_str!("../src/suite/schedules.rs")),
+        ("settle", include_str!("../src/suite/settle.rs")),
+        ("topics", include_str!("../src/suite/topics.rs")),
+        ("waiting", include_str!("../src/suite/waiting.rs")),
+    ];
+    for (theme, source) in themes {
+        let listed = list.split(&format!(" {theme} {{")).nth(1);
+        let listed = listed.and_then(|rest| rest.split('}').next());
+        let listed: Vec<&str> = listed.expect(theme).split_whitespace().collect();
+        let cases = source.split("\npub async fn ").skip(1);
+        let cases: Vec<&str> = cases.filter_map(|case| case.split('(').next()).collect();
+        assert_eq!(listed, cases, "{theme}");
+    }
+    let modules = list.lines().filter(|line| line.starts_with("pub mod "));
+    assert_eq!(modules.count(), themes.len());
+}

@@ -253,7 +253,7 @@ impl Dice {
             },
             ttr: self.of(&[ms(0), ms(1), secs(1), secs(10), secs(60), secs(60)]),
             ttl: match self.below(5) {
-                0 => Ttl::After(self.of(&[ms(0), ms(1), secs(2), secs(60), secs(4000)])),
+                0 => Ttl::After(self.of(&[ms(1), secs(2), secs(60), secs(4000)])),
                 _ => Ttl::None,
             },
             max_attempts: 1 + self.below(3) as u32,

@@ -2,8 +2,8 @@
 
 use auxo_core::engine::Accepted;
 use auxo_core::job::{Backoff, Headers, OnDuplicate, Ttl};
-use auxo_core::time::{Timestamp, When};
-use auxo_core::{Code, JobId, JobSpec, NewJob, State};
+use auxo_core::time::When;
+use auxo_core::{Code, JobId, JobSpec, Limits, NewJob, State};
 use bytes::Bytes;
 
 use crate::bench::*;
@@ -143,14 +143,19 @@ pub async fn a_job_for_a_future_instant_waits_for_it(t: &Bench) {
     assert_eq!(t.order(1).await, [pushed.id]);
 }
 
-/// The farthest due time there is does not overflow into the past.
-pub async fn a_job_for_the_end_of_time_waits(t: &Bench) {
-    let when = When::At(Timestamp(u64::MAX));
-    t.push(JobSpec { when, ..plain() }).await;
-    t.push(later(secs(10 * 365 * 24 * 60 * 60))).await;
-    t.pass(secs(9 * 365 * 24 * 60 * 60));
+/// The farthest due time that the limits allow is far, by either clock.
+pub async fn a_job_for_the_next_decade_waits(t: &Bench) {
+    let decade = Limits::default().delay;
+    let when = When::At(t.wall().plus(decade));
+    let ids = [
+        t.push(JobSpec { when, ..plain() }).await,
+        t.push(later(decade)).await,
+    ];
+    t.pass(decade - ms(1));
     assert!(t.idle().await);
     assert_eq!(t.info().await.counts.scheduled, 2);
+    t.pass(ms(1));
+    assert_eq!(t.order(10).await, ids);
 }
 
 /// A job is in its own queue only.

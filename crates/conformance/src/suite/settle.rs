@@ -324,6 +324,19 @@ pub async fn a_life_may_end_at_an_instant(t: &Bench) {
     assert_eq!(t.state(id).await, Some(State::Dead));
 }
 
+/// A job whose life is over before it begins is dead at once, and still accepted.
+pub async fn a_job_that_is_pushed_too_late_is_expired(t: &Bench) {
+    let ttl = Ttl::At(t.wall());
+    let pushed = t.try_push(&queue(), JobSpec { ttl, ..plain() }).await;
+    let pushed = pushed.unwrap();
+    assert_eq!(pushed.state, State::Dead);
+    assert!(t.idle().await);
+    let books = t.info().await.books;
+    assert_eq!((books.accepted, books.expired, books.live), (1, 1, 0));
+    let dead = t.job(pushed.id).await.dead;
+    assert_eq!(dead, Some(DeadReason::Expired));
+}
+
 /// Who works on a job when its life ends may finish it.
 pub async fn a_leased_job_may_be_finished_after_its_life(t: &Bench) {
     let id = t.push(mortal()).await;
@@ -439,6 +452,8 @@ pub async fn the_timeline_is_bounded(t: &Bench) {
         t.work(release()).await;
     }
     let leased = t.one().await;
+    assert_eq!(leased.job.timeline.len(), TIMELINE_LENGTH);
+    assert_eq!(t.job(id).await.timeline.len(), TIMELINE_LENGTH);
     t.settle(leased.token, snooze(secs(1))).await;
     let timeline = t.job(id).await.timeline;
     assert_eq!(timeline.len(), TIMELINE_LENGTH);
