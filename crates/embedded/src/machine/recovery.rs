@@ -14,7 +14,7 @@ use super::upkeep::{CHECKPOINT, Upkeep};
 use super::{Machine, Outbox, Settings, Step};
 use crate::damage::Trouble;
 use crate::dice::Dice;
-use crate::disk::{Disk, DiskFile, is_unfinished, read_exact_at};
+use crate::disk::{Disk, DiskFile, is_unfinished, once_failed_always_failed, read_exact_at};
 use crate::index::Index;
 use crate::log::Log;
 use crate::mark::{Mark, Marked};
@@ -546,10 +546,11 @@ fn first_position(logs: &[u32], mark: Option<Marked>) -> Step<Option<Position>> 
 
 fn open(disk: &dyn Disk, number: u32) -> Step<Arc<dyn DiskFile>> {
     let name = log_name(number);
-    disk.open(&name).map_err(|error| match error.kind() {
+    let file = disk.open(&name).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Trouble::damaged(name, 0, "the file is missing"),
         _ => Trouble::io(name, error),
-    })
+    })?;
+    Ok(once_failed_always_failed(file))
 }
 
 fn read_up_to(file: &dyn DiskFile, number: u32, most: u64) -> Step<Vec<u8>> {
