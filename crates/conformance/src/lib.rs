@@ -1,7 +1,10 @@
 //! What every engine must pass: the suite, the model and the history checker. For tests only.
 
 pub mod bench;
+pub mod checker;
+pub mod history;
 pub mod model;
+pub mod witness;
 
 pub use bench::Bench;
 pub use model::{Mint, Model, ModelEngine};
