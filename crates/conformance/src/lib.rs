@@ -1,6 +1,7 @@
 //! What every engine must pass: the suite, the model and the history checker. For tests only.
 
 pub mod bench;
+pub mod broken;
 pub mod checker;
 pub mod history;
 pub mod model;
