@@ -1,6 +1,6 @@
 //! The history sorted by job: what the rules look at.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use auxo_core::engine::Accepted;
 use auxo_core::{JobId, State, Token};
@@ -134,8 +134,8 @@ pub(super) struct Cases {
     pub unseen: Vec<Place>,
     /// How many jobs these calls had asked for.
     pub unseen_room: u64,
-    /// The keys of pushes without a known answer.
-    pub open_keys: HashSet<String>,
+    /// The pushes without a known answer, by their keys.
+    pub open_keys: HashMap<String, Vec<usize>>,
     /// How many power cuts there were.
     pub epochs: usize,
     pub counts: Counts,
@@ -205,7 +205,7 @@ impl<'a> Judge<'a> {
     pub fn maybe_replaced(&self) -> bool {
         let open = &self.cases.open_keys;
         let mut keys = self.pushes().filter_map(|push| push.key.as_ref());
-        self.case.pushes.len() > 1 || keys.any(|key| open.contains(key))
+        self.case.pushes.len() > 1 || keys.any(|key| open.contains_key(key))
     }
 
     /// Whether the job may have been kicked after one place and before another.

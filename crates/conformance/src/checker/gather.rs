@@ -219,7 +219,7 @@ fn link_pushes(cases: &mut Cases) {
         if push.span.phase == Phase::Unknown
             && let Some(key) = &push.key
         {
-            cases.open_keys.insert(key.clone());
+            cases.open_keys.entry(key.clone()).or_default().push(index);
         }
         let Some(id) = push.id.filter(|_| push.span.ok()) else {
             continue;
@@ -260,9 +260,13 @@ fn recover(cases: &mut Cases) {
         let open = |index: &&usize| {
             cases.pushes[**index].span.phase == Phase::Unknown && !claimed.contains_key(index)
         };
-        if let Some(index) = candidates.iter().find(open) {
-            claimed.insert(*index, id);
-            cases.jobs.entry(id).or_default().pushes.push(*index);
+        // Another push with the same key may have replaced the payload since.
+        let replaced = cases.jobs[&id].pushes.iter().chain(&candidates);
+        let keys = replaced.filter_map(|index| cases.pushes[*index].key.as_ref());
+        let same_key = keys.filter_map(|key| cases.open_keys.get(key)).flatten();
+        if let Some(index) = candidates.iter().chain(same_key).find(open).copied() {
+            claimed.insert(index, id);
+            cases.jobs.entry(id).or_default().pushes.push(index);
             cases.counts.recovered += 1;
             continue;
         }

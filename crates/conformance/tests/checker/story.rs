@@ -128,6 +128,14 @@ impl Story {
         self.call(asked(), Some(answer))
     }
 
+    /// One job of an answer that had `count`; the others were never written down.
+    pub fn leased_of(&mut self, count: u32, id: u64, counter: u64) -> &mut Story {
+        self.leased(id, counter, 1, 10);
+        let answer = self.history.events.last_mut().expect("an answer");
+        answer.limit = Some(count);
+        self
+    }
+
     pub fn lease_unanswered(&mut self) -> &mut Story {
         self.call(asked(), None)
     }
