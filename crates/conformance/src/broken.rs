@@ -1,4 +1,5 @@
-//! Engines with a planted bug. A checker that misses one is not worth trusting.
+//! Engines with a planted bug, and one behind a bad line. A checker that misses a bug is not worth trusting, and neither is
+//! one that mistakes a lost reply for a bug.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,7 +10,7 @@ use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::queue::QueueInfo;
-use auxo_core::{JobId, NewJob, QueueName, Result, State, Token};
+use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, State, Token};
 use tokio::sync::broadcast;
 
 /// What is wrong with a [`Broken`] engine. Where there is a number, it goes wrong each time that many were done.
@@ -25,6 +26,8 @@ pub enum Bug {
     EarlyDelivery,
     /// Answers an ack with success and does nothing.
     ForgetsAck(u64),
+    /// Not a bug but a bad line: the call is made, and its answer gets lost. No promise is broken.
+    LostReply(u64),
 }
 
 /// A good engine behind a bad one.
@@ -104,6 +107,16 @@ impl<E: Engine> Broken<E> {
         Ok(())
     }
 
+    /// Passes an answer on, unless it gets lost.
+    fn reply<T>(&self, answer: Result<T>) -> Result<T> {
+        match self.bug {
+            Bug::LostReply(every) if self.now_wrong(every) => {
+                Err(Error::new(Code::UnknownOutcome, "the reply got lost"))
+            }
+            _ => answer,
+        }
+    }
+
     /// The lie that a settle is answered with, if this is a time to lie.
     fn lie(&self, item: &Settle) -> Option<Settled> {
         let ack = matches!(item.outcome, Outcome::Ack { .. });
@@ -132,7 +145,7 @@ impl<E: Engine> Engine for Broken<E> {
         for answer in &answers {
             self.forget(answer).await?;
         }
-        Ok(answers)
+        self.reply(Ok(answers))
     }
 
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
@@ -145,7 +158,7 @@ impl<E: Engine> Engine for Broken<E> {
         for one in &leased {
             self.after_lease(one).await?;
         }
-        Ok(leased)
+        self.reply(Ok(leased))
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
@@ -158,11 +171,11 @@ impl<E: Engine> Engine for Broken<E> {
             self.substitute(&mut item);
             answers.append(&mut self.engine.settle(vec![item]).await?);
         }
-        Ok(answers)
+        self.reply(Ok(answers))
     }
 
     async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
-        self.engine.extend(items).await
+        self.reply(self.engine.extend(items).await)
     }
 
     async fn find(&self, which: Which) -> Result<Option<Job>> {
@@ -174,7 +187,7 @@ impl<E: Engine> Engine for Broken<E> {
     }
 
     async fn steer(&self, order: Order) -> Result<Steered> {
-        self.engine.steer(order).await
+        self.reply(self.engine.steer(order).await)
     }
 
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {

@@ -6,6 +6,7 @@ pub mod checker;
 pub mod history;
 pub mod model;
 pub mod witness;
+pub mod workload;
 
 pub use bench::Bench;
 pub use model::{Mint, Model, ModelEngine};

@@ -63,6 +63,11 @@ impl Recorder {
         }
     }
 
+    /// When the recorder was made, on its own clock: later than every event that the history had before.
+    pub fn started(&self) -> u64 {
+        self.anchor
+    }
+
     /// Writes that a call is about to be made, and answers with its number. Time, phase and number of `event` are filled in.
     ///
     /// Panics when the event cannot be written, as does [`Recorder::answer`]: a run that is not recorded proves nothing.
