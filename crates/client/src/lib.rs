@@ -1,1 +1,46 @@
-//! One handle to a queue, wherever it lives.
+//! One handle to a job queue, wherever it lives.
+//!
+#![cfg_attr(feature = "embedded", doc = "```")]
+#![cfg_attr(not(feature = "embedded"), doc = "```ignore")]
+//! use std::time::Duration;
+//! use auxo_client::Auxo;
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Email {
+//!     to: String,
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> auxo_core::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path();
+//! let auxo = Auxo::open(path).await?;
+//! auxo.queue("mail")?.push(&Email { to: "ada@example.org".into() }).await?;
+//!
+//! let lease = auxo.lease(["mail"]).wait(Duration::from_secs(5)).one().await?.expect("a job");
+//! let email: Email = lease.payload()?;
+//! assert_eq!(email.to, "ada@example.org");
+//! lease.ack().await?;
+//! auxo.close().await
+//! # }
+//! ```
+//!
+//! [`Auxo`] is cheap to clone and can be used from many tasks at once. [`Queue`] pushes, [`Request`] asks for jobs and gets
+//! [`Lease`]s, [`Topic`] fans out. What they do not offer is one step away: [`Auxo::service`] is the whole queue.
+
+#[cfg(feature = "embedded")]
+mod builder;
+mod draft;
+mod handle;
+mod lease;
+mod payload;
+mod queue;
+mod topic;
+
+#[cfg(feature = "embedded")]
+pub use builder::Builder;
+pub use draft::{Draft, Plan};
+pub use handle::Auxo;
+pub use lease::{Lease, Request};
+pub use queue::Queue;
+pub use topic::Topic;

@@ -9,7 +9,7 @@ use auxo_core::clock::{Clock, ManualClock};
 use auxo_core::engine::*;
 use auxo_core::job::{Backoff, Jitter, Job, Key, Leased, OnDuplicate};
 use auxo_core::queue::{QueueConfig, QueueInfo};
-use auxo_core::time::{Now, Timestamp};
+use auxo_core::time::{Now, Timestamp, When};
 use auxo_core::{Code, JobId, JobSpec, NewJob, QueueName, Result, State, Token};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// A boxed future, for hooks.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Opens again what a closed engine had stored, by the same clock.
+/// Closes the engine, and opens again what it had stored, by the same clock.
 pub type Reopen = Arc<dyn Fn() -> Later<Bench> + Send + Sync>;
 
 /// Real time after which an answer that must come is given up; no case waits for it when an engine is right.
@@ -56,12 +56,12 @@ pub fn named(name: &str) -> QueueName {
 }
 
 /// So many seconds.
-pub fn secs(seconds: u64) -> Duration {
+pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// So many milliseconds.
-pub fn ms(milliseconds: u64) -> Duration {
+pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
@@ -75,6 +75,22 @@ pub fn plain() -> JobSpec {
             jitter: Jitter::None,
         },
         ..JobSpec::default()
+    }
+}
+
+/// A plain job that is due so much later.
+pub fn later(delay: Duration) -> JobSpec {
+    JobSpec {
+        when: When::After(delay),
+        ..plain()
+    }
+}
+
+/// A plain job of this priority.
+pub fn urgency(priority: u32) -> JobSpec {
+    JobSpec {
+        priority,
+        ..plain()
     }
 }
 
@@ -151,7 +167,6 @@ impl Bench {
     pub async fn reopen(&self) -> Bench {
         let reopen = self.reopen.as_ref();
         let reopen = reopen.expect("an engine that claims to outlive its process");
-        self.engine.close().await.expect("close");
         reopen().await
     }
 
@@ -233,6 +248,30 @@ impl Bench {
             tokio::task::yield_now().await;
         }
         panic!("never saw {waiting} lease calls wait for {queue}");
+    }
+
+    /// Looks until the usual queue is as it should be.
+    pub async fn until(&self, so: impl Fn(&QueueInfo) -> bool) {
+        for _ in 0..LOOKS {
+            if so(&self.info().await) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("never came about: {:?}", self.info().await);
+    }
+
+    /// Deletes every job of a queue that is not leased.
+    pub async fn purge(&self, queue: &QueueName) {
+        let filter = Filter {
+            queue: Some(queue.clone()),
+            ..Filter::default()
+        };
+        for job in self.all(filter, 100).await {
+            if job.state != State::Leased {
+                self.steer(job.id, Action::Delete).await.expect("a delete");
+            }
+        }
     }
 
     /// The answer of a task that must end by itself now.

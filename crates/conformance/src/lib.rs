@@ -5,6 +5,8 @@ pub mod broken;
 pub mod checker;
 pub mod history;
 pub mod model;
+pub mod random;
+pub mod suite;
 pub mod witness;
 pub mod workload;
 

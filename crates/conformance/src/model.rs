@@ -101,9 +101,8 @@ impl Model {
         for id in leases_over {
             self.vanish(id, now);
         }
-        let lives_over = self.ids(|job| matches!(job.phase, Phase::Waiting) && job.expired(now));
-        for id in lives_over {
-            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
+        for id in self.ids(|job| job.expired(now)) {
+            self.end_life(id, now);
         }
         self.jobs.retain(|_, job| match job.phase {
             Phase::Done {
@@ -176,6 +175,7 @@ impl Model {
         self.jobs.insert(id, Record::new(id, job, now));
         self.step(id, None, Event::Push, now, "", "");
         self.line(&queue).accepted += 1;
+        self.end_life(id, now);
         Ok(self.pushed(id, Accepted::New, now))
     }
 
@@ -187,10 +187,22 @@ impl Model {
             Some(OnDuplicate::Return) => Ok(self.pushed(holder, Accepted::Existing, now)),
             Some(OnDuplicate::Replace) if life::next(Some(state), Event::Replace).is_some() => {
                 self.step(holder, Some(state), Event::Replace, now, "", "");
-                self.job(holder).set_spec(job.spec, now);
+                let replaced = self.job(holder);
+                replaced.set_spec(job.spec, now);
+                // How far the work on another payload had come says nothing about this one.
+                replaced.progress = None;
+                self.end_life(holder, now);
                 Ok(self.pushed(holder, Accepted::Replaced, now))
             }
             _ => Err(Error::new(Code::DuplicateKey, "the key is taken").about(holder)),
+        }
+    }
+
+    /// Ends the life of a job that waits, if its time is over; it may be so from the first moment.
+    fn end_life(&mut self, id: JobId, now: Now) {
+        let job = self.job(id);
+        if matches!(job.phase, Phase::Waiting) && job.expired(now) {
+            self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
         }
     }
 
@@ -217,9 +229,15 @@ impl Model {
 
     fn pushed(&self, id: JobId, how: Accepted, now: Now) -> Pushed {
         let job = &self.jobs[&id];
+        // A job whose life was over before it began is dead in the same moment.
+        let waits = matches!(job.state(now), State::Scheduled | State::Ready);
         Pushed {
             id,
-            state: job.state(now),
+            state: if waits && job.expired(now) {
+                State::Dead
+            } else {
+                job.state(now)
+            },
             run_at: now.on_wall(job.due),
             how,
         }
@@ -418,6 +436,21 @@ impl Model {
     pub fn tokens(&self) -> Vec<Token> {
         let leases = self.jobs.values().filter_map(Record::lease);
         leases.map(|lease| lease.token).collect()
+    }
+
+    /// Gives a running lease the token that it really has.
+    pub fn rename(&mut self, made_up: Token, real: Token) {
+        if let Some(job) = self.jobs.get_mut(&made_up.job)
+            && let Phase::Leased(lease) = &mut job.phase
+            && lease.token == made_up
+        {
+            lease.token = real;
+        }
+    }
+
+    /// Whether of a job only its key is left.
+    pub fn is_shadow(&self, id: JobId, now: Now) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.is_tombstone(now))
     }
 
     /// Every job of which anything is stored.

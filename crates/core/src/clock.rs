@@ -38,14 +38,21 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Now {
+        let elapsed = self.opened.elapsed();
+        let steady = self.anchor.plus(elapsed);
+        let begun = !elapsed.subsec_nanos().is_multiple_of(1_000_000);
         Now {
-            steady: self.anchor.plus(self.opened.elapsed()),
+            steady,
             wall: wall(),
+            ceiling: Timestamp(steady.0 + u64::from(begun)),
         }
     }
 
     fn real_wait(&self, wait: Duration) -> Option<Duration> {
-        Some(wait)
+        // The wait was reckoned in whole milliseconds, and a part of this one is over.
+        let part =
+            Duration::from_nanos(u64::from(self.opened.elapsed().subsec_nanos() % 1_000_000));
+        Some(wait.saturating_sub(part).max(Duration::from_nanos(1)))
     }
 
     fn on_move(&self, _wake: Arc<dyn Fn() + Send + Sync>) {}
@@ -80,6 +87,7 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         self.set(|now| Now {
             steady: now.steady.plus(by),
+            ceiling: now.ceiling.plus(by),
             wall: now.wall.plus(by),
         });
     }

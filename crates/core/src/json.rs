@@ -11,5 +11,3 @@ mod content;
 mod fields;
 pub mod read;
 pub mod show;
-#[cfg(test)]
-mod tests;

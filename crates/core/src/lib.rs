@@ -1,7 +1,8 @@
 //! The rules of Auxo, free of sockets and disks.
 //!
-//! [`job`] says what a job is, [`life`] which moves it may make, [`retry`] what a failure leads to, and [`engine`] what
-//! every store must promise. [`service`] stands between callers and an engine: it checks, fills in defaults and counts.
+//! [`job`] says what a job is, [`life`] which moves it may make, [`retry`] what a failure leads to, [`bucket`] how a rate is
+//! kept, and [`engine`] what every store must promise. [`service`] stands between callers and an engine: it holds them to the
+//! [`limits`], counts, and [`explain`]s why a job is not running. [`json`] and [`text`] are how values are written.
 //! Times are arguments or come from a [`clock`], so that a test passes a year in a microsecond.
 
 pub mod bucket;

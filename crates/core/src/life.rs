@@ -6,6 +6,15 @@
 //!                    ├── fail (retry) ─┼──┼───────────────┘ │ │ └─ bury / last failure / expired ──> dead
 //!                    └── snooze ───────┼──┴── release ──────┘ │                                      │
 //!                                      └───── lease expired ──┘ <───────────── kick ─────────────────┘
+//!
+//! take:       ready ──> done                        instead of a lease when `ttr` is zero
+//! expire:     scheduled, ready ──> dead
+//! kick:       scheduled ──> ready                   besides dead, as drawn
+//! reschedule: scheduled, ready, dead ──> scheduled
+//! replace:    scheduled, ready ──> scheduled        by a push with the same key
+//! cancel:     scheduled, ready, dead ──> cancelled  at once
+//! cancel:     leased ──> cancelled                  once the worker lets go without an ack
+//! delete:     scheduled, ready, dead, done ──> cancelled
 //! ```
 //!
 //! An engine asks [`next`] for the state after an event and refuses a move that has no arrow. Nobody else assigns a state.
@@ -196,3 +205,6 @@ impl fmt::Display for Event {
         f.pad(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,6 +53,9 @@ pub struct Now {
     pub steady: Timestamp,
     /// What the wall clock shows.
     pub wall: Timestamp,
+    /// The steady clock, rounded up to a whole millisecond where `steady` is rounded down. What is to last a given time is
+    /// counted from here, so that it is never cut short.
+    pub ceiling: Timestamp,
 }
 
 impl Now {
@@ -61,6 +64,7 @@ impl Now {
         Now {
             steady: Timestamp(ms),
             wall: Timestamp(ms),
+            ceiling: Timestamp(ms),
         }
     }
 
@@ -147,8 +151,9 @@ impl When {
                 at: now.steady,
                 base: Base::Steady,
             },
+            When::After(delay) if delay.is_zero() => When::Now.due(now),
             When::After(delay) => Due {
-                at: now.steady.plus(delay),
+                at: now.ceiling.plus(delay),
                 base: Base::Steady,
             },
             When::At(at) => Due {
@@ -168,12 +173,26 @@ mod tests {
         let relative = When::After(Duration::from_secs(10)).due(Now::at(1_000));
         let absolute = When::At(Timestamp(11_000)).due(Now::at(1_000));
         let stepped = Now {
+            ceiling: Timestamp(2_000),
             steady: Timestamp(2_000),
             wall: Timestamp(3_602_000),
         };
         assert!(!stepped.reached(relative));
         assert!(stepped.reached(absolute));
         assert_eq!(stepped.on_wall(relative), Timestamp(3_611_000));
+    }
+
+    #[test]
+    fn a_delay_is_counted_from_the_end_of_a_millisecond_that_has_begun() {
+        let now = Now {
+            ceiling: Timestamp(1_001),
+            ..Now::at(1_000)
+        };
+        assert_eq!(
+            When::After(Duration::from_millis(300)).due(now).at,
+            Timestamp(1_301)
+        );
+        assert_eq!(When::After(Duration::ZERO).due(now).at, Timestamp(1_000));
     }
 
     #[test]

@@ -1,6 +1,25 @@
 //! Auxo's built-in durable engine: one core thread, one segmented log.
+//!
+//! [`Embedded`] is the engine. Below it, from the disk up: [`disk`] is all I/O, `log` appends and reads records, `machine`
+//! is the queue itself as a deterministic state machine, and `engine` runs it on threads.
 
+mod bits;
+mod codec;
 pub mod damage;
+mod dice;
 pub mod disk;
+mod engine;
 pub mod index;
+mod log;
+mod machine;
+mod mark;
+mod options;
+mod record;
+mod salvage;
+mod segment;
 pub mod snapshot;
+mod stream;
+
+pub use engine::Embedded;
+pub use options::{Options, Sync};
+pub use salvage::{Report, salvage, salvage_disks};

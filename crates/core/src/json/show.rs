@@ -1,25 +1,26 @@
 //! JSON out. Fields that say nothing are left out.
 
+mod answers;
+mod setup;
+
 use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::content::shown;
-use crate::engine::{Accepted, Audit, Extended, Mode, Page, Pushed, Settled, Steered};
-use crate::error::{Error, Result};
-use crate::event::Notice;
-use crate::explain::Explanation;
+use crate::engine::Page;
+use crate::error::Result;
 use crate::job::{
     Backoff, Headers, Holder, Jitter, Job, JobSpec, Leased, Moment, OnDuplicate, Ttl,
 };
-use crate::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
-use crate::schedule::{Missed, Rhythm, Schedule};
 use crate::text;
 use crate::time::{Timestamp, When};
-use crate::topic::Subscription;
+
+pub use self::answers::{error, explanation, extended, notice, pushed, results, settled, steered};
+pub use self::setup::{audit, queue, queue_config, schedule, subscription};
 
 /// Anything that prints itself, as a JSON text.
 struct Text<T>(T);
@@ -36,10 +37,6 @@ fn span(span: Duration) -> Text<String> {
 
 fn zero(n: &u32) -> bool {
     *n == 0
-}
-
-fn no(flag: &bool) -> bool {
-    !flag
 }
 
 #[derive(Serialize)]
@@ -335,124 +332,7 @@ fn spec_out(spec: &JobSpec) -> SpecOut<'_> {
     }
 }
 
-/// An accepted push: `{id, state, run_at, how}`, where `how` is `new`, `existing` or `replaced`.
-pub fn pushed(pushed: &Pushed) -> Value {
-    json!({
-        "id": pushed.id.to_string(),
-        "state": pushed.state.as_str(),
-        "run_at": pushed.run_at.to_string(),
-        "how": match pushed.how {
-            Accepted::New => "new",
-            Accepted::Existing => "existing",
-            Accepted::Replaced => "replaced",
-        },
-    })
-}
-
-/// A lease that ended: `{id, state, run_at?}`.
-pub fn settled(settled: &Settled) -> Value {
-    let mut out = json!({ "id": settled.id.to_string(), "state": settled.state.as_str() });
-    if let Some(run_at) = settled.run_at {
-        out["run_at"] = run_at.to_string().into();
-    }
-    out
-}
-
-/// A lease that goes on: `{id, deadline, cancel}`.
-pub fn extended(extended: &Extended) -> Value {
-    json!({
-        "id": extended.id.to_string(),
-        "deadline": extended.deadline.to_string(),
-        "cancel": extended.cancel,
-    })
-}
-
-/// An error: `{code, message, id?}`.
-pub fn error(error: &Error) -> Value {
-    let mut out = json!({ "code": error.code().as_str(), "message": error.message() });
-    if let Some(id) = error.job() {
-        out["id"] = id.to_string().into();
-    }
-    out
-}
-
-/// The answer to a batch: `{"results": [{"ok": …} or {"error": …}, …]}`.
-pub fn results<T>(results: &[Result<T>], show: impl Fn(&T) -> Value) -> Value {
-    let each = |result: &Result<T>| match result {
-        Ok(ok) => json!({ "ok": show(ok) }),
-        Err(wrong) => json!({ "error": error(wrong) }),
-    };
-    json!({ "results": results.iter().map(each).collect::<Vec<_>>() })
-}
-
-/// What an operator's move did: `{moved, dry_run?, results?, next_cursor}`.
-pub fn steered(steered: &Steered, mode: Mode) -> Value {
-    let mut out = json!({
-        "moved": steered.moved,
-        "next_cursor": steered.next.as_ref().map(|cursor| cursor.0.as_str()),
-    });
-    if mode == Mode::DryRun {
-        out["dry_run"] = true.into();
-    }
-    if !steered.results.is_empty() {
-        let all = results(&steered.results, |state| json!({ "state": state.as_str() }));
-        out["results"] = all["results"].clone();
-    }
-    out
-}
-
-#[derive(Serialize)]
-struct ConfigOut {
-    paused_in: bool,
-    paused_out: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_jobs: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_leased: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rate: Option<Value>,
-    #[serde(skip_serializing_if = "no")]
-    fair: bool,
-}
-
-/// A queue's settings; [`read::queue_config`](super::read::queue_config) makes the same of it again.
-pub fn queue_config(config: &QueueConfig) -> impl Serialize + use<> {
-    ConfigOut {
-        paused_in: config.paused_in,
-        paused_out: config.paused_out,
-        max_jobs: config.max_jobs,
-        max_bytes: config.max_bytes,
-        max_leased: config.max_leased,
-        rate: config.rate.map(rate),
-        fair: config.fair,
-    }
-}
-
-fn rate(rate: Rate) -> Value {
-    json!({ "count": rate.count, "per": text::duration(rate.per), "burst": rate.burst })
-}
-
-/// A queue: `{name, config, counts, bytes, books, waiting, last_asked?, next_due?, rate_wait?}`.
-pub fn queue(info: &QueueInfo) -> Value {
-    let mut out = json!({
-        "name": info.name.as_str(),
-        "config": queue_config(&info.config),
-        "counts": counts(&info.counts),
-        "bytes": info.bytes,
-        "books": books(&info.books),
-        "waiting": info.waiting,
-    });
-    let times = [
-        ("last_asked", info.last_asked),
-        ("next_due", info.next_due),
-        ("rate_wait", info.rate_wait),
-    ];
-    put_times(&mut out, times);
-    out
-}
-
+/// Adds the times that are known.
 fn put_times<const N: usize>(out: &mut Value, times: [(&str, Option<Timestamp>); N]) {
     for (name, at) in times {
         if let Some(at) = at {
@@ -461,135 +341,5 @@ fn put_times<const N: usize>(out: &mut Value, times: [(&str, Option<Timestamp>);
     }
 }
 
-fn counts(counts: &Counts) -> Value {
-    json!({
-        "scheduled": counts.scheduled,
-        "ready": counts.ready,
-        "leased": counts.leased,
-        "dead": counts.dead,
-        "done": counts.done,
-    })
-}
-
-fn books(books: &Books) -> Value {
-    json!({
-        "accepted": books.accepted,
-        "live": books.live,
-        "done": books.done,
-        "dead": books.dead,
-        "expired": books.expired,
-        "cancelled": books.cancelled,
-        "deleted": books.deleted,
-    })
-}
-
-/// An audit: `{ok, jobs, queues: [{name, books, balanced}], problems}`.
-pub fn audit(audit: &Audit) -> Value {
-    let queues: Vec<Value> = audit
-        .queues
-        .iter()
-        .map(|(name, all)| {
-            json!({ "name": name.as_str(), "books": books(all), "balanced": all.balanced() })
-        })
-        .collect();
-    json!({
-        "ok": audit.problems.is_empty(),
-        "jobs": audit.jobs,
-        "queues": queues,
-        "problems": audit.problems,
-    })
-}
-
-/// A subscription: `{topic, name, queue, pattern?}`.
-pub fn subscription(subscription: &Subscription) -> Value {
-    let mut out = json!({
-        "topic": subscription.topic,
-        "name": subscription.name,
-        "queue": subscription.queue.as_str(),
-    });
-    if let Some(pattern) = &subscription.pattern {
-        out["pattern"] = pattern.as_str().into();
-    }
-    out
-}
-
-#[derive(Serialize)]
-struct ScheduleOut<'a> {
-    name: &'a str,
-    queue: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cron: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    zone: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    every: Option<Text<String>>,
-    missed: &'static str,
-    job: SpecOut<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<Text<Timestamp>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last: Option<Text<Timestamp>>,
-}
-
-/// A schedule: `{name, queue, cron and zone or every, missed, job, next?, last?}`.
-pub fn schedule(schedule: &Schedule) -> impl Serialize {
-    let (cron, zone, every) = match &schedule.rhythm {
-        Rhythm::Cron { expression, zone } => (Some(expression.as_str()), Some(zone.as_str()), None),
-        Rhythm::Every(period) => (None, None, Some(span(*period))),
-    };
-    ScheduleOut {
-        name: &schedule.name,
-        queue: schedule.queue.as_str(),
-        cron,
-        zone,
-        every,
-        missed: match schedule.missed {
-            Missed::Skip => "skip",
-            Missed::Once => "once",
-            Missed::All => "all",
-        },
-        job: spec_out(&schedule.spec),
-        next: schedule.next.map(|due| Text(due.at)),
-        last: schedule.last.map(Text),
-    }
-}
-
-/// A transition: `{sequence, at, queue, id, event, by?, note?}`.
-pub fn notice(notice: &Notice) -> Value {
-    let mut out = json!({
-        "sequence": notice.sequence,
-        "at": notice.at.to_string(),
-        "queue": notice.queue.as_str(),
-        "id": notice.job.to_string(),
-        "event": notice.event.as_str(),
-    });
-    for (name, text) in [("by", &notice.by), ("note", &notice.note)] {
-        if !text.is_empty() {
-            out[name] = (**text).into();
-        }
-    }
-    out
-}
-
-/// Why a job is not running: `{reason, text, id?, state?, queue?, until?, since?, worker?, error?}`.
-pub fn explanation(explanation: &Explanation) -> Value {
-    let mut out = json!({
-        "reason": explanation.reason.as_str(),
-        "text": explanation.text,
-    });
-    let texts = [
-        ("id", explanation.job.map(|id| id.to_string())),
-        ("state", explanation.state.map(|state| state.to_string())),
-        ("queue", explanation.queue.as_ref().map(|q| q.to_string())),
-        ("worker", explanation.worker.as_ref().map(|w| w.to_string())),
-        ("error", explanation.error.clone()),
-    ];
-    for (name, text) in texts {
-        if let Some(text) = text {
-            out[name] = text.into();
-        }
-    }
-    let times = [("until", explanation.until), ("since", explanation.since)];
-    put_times(&mut out, times);
-    out
-}
+#[cfg(test)]
+mod tests;

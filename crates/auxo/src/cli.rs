@@ -1,0 +1,167 @@
+//! The verbs, and what they have in common: data goes to stdout, talk to stderr, and the exit code is 0, 1 (refused or
+//! failed) or 2 (wrong usage).
+
+mod ack;
+mod args;
+mod audit;
+mod bench;
+mod bury;
+mod cancel;
+mod context;
+mod delete;
+mod explain;
+mod extend;
+mod fail;
+mod failure;
+mod filter;
+mod job;
+mod jobs;
+mod kick;
+mod lease;
+mod output;
+mod pause;
+mod purge;
+mod push;
+mod queues;
+mod release;
+mod reschedule;
+mod resume;
+mod salvage;
+mod schedules;
+mod settle;
+mod snooze;
+mod spec;
+mod steer;
+mod topics;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use context::Context;
+use failure::Failure;
+
+/// A job queue that keeps every accepted job and hands it out on time.
+#[derive(Parser)]
+#[command(name = "auxo", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    /// The data directory; one process can use it at a time.
+    #[arg(long, global = true, env = "AUXO_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print JSON, one object a line.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  export AUXO_DATA=./data
+  auxo push mail '{\"to\":\"ada\"}' --delay 5s    push a job, print its id
+  auxo lease mail --wait 10s                  get it, with its token
+  auxo ack TOKEN                              it is done
+  auxo queues                                 what is there
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage.";
+
+#[derive(Subcommand)]
+enum Verb {
+    Push(push::Args),
+    Lease(lease::Args),
+    Ack(ack::Args),
+    Fail(fail::Args),
+    Release(release::Args),
+    Bury(bury::Args),
+    Snooze(snooze::Args),
+    Extend(extend::Args),
+    Job(job::Args),
+    Jobs(jobs::Args),
+    Explain(explain::Args),
+    Queues(queues::Args),
+    Pause(pause::Args),
+    Resume(resume::Args),
+    Purge(purge::Args),
+    Kick(kick::Args),
+    Cancel(cancel::Args),
+    Reschedule(reschedule::Args),
+    Delete(delete::Args),
+    Topics(topics::Args),
+    Schedules(schedules::Args),
+    Audit(audit::Args),
+    Salvage(salvage::Args),
+    Bench(bench::Args),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure::report(&Failure::Io(error)),
+    };
+    match runtime.block_on(run(cli)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure::report(&failure),
+    }
+}
+
+async fn run(cli: Cli) -> Result<(), Failure> {
+    let mut context = Context::new(cli.data, cli.json);
+    let ran = dispatch(cli.verb, &mut context).await;
+    let closed = context.finish().await;
+    ran.and(closed)
+}
+
+async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
+    match verb {
+        Verb::Push(args) => push::run(args, context).await,
+        Verb::Lease(args) => lease::run(args, context).await,
+        Verb::Ack(args) => ack::run(args, context).await,
+        Verb::Fail(args) => fail::run(args, context).await,
+        Verb::Release(args) => release::run(args, context).await,
+        Verb::Bury(args) => bury::run(args, context).await,
+        Verb::Snooze(args) => snooze::run(args, context).await,
+        Verb::Extend(args) => extend::run(args, context).await,
+        Verb::Job(args) => job::run(args, context).await,
+        Verb::Jobs(args) => jobs::run(args, context).await,
+        Verb::Explain(args) => explain::run(args, context).await,
+        Verb::Queues(args) => queues::run(args, context).await,
+        Verb::Pause(args) => pause::run(args, context).await,
+        Verb::Resume(args) => resume::run(args, context).await,
+        Verb::Purge(args) => purge::run(args, context).await,
+        Verb::Kick(args) => kick::run(args, context).await,
+        Verb::Cancel(args) => cancel::run(args, context).await,
+        Verb::Reschedule(args) => reschedule::run(args, context).await,
+        Verb::Delete(args) => delete::run(args, context).await,
+        Verb::Topics(args) => topics::run(args, context).await,
+        Verb::Schedules(args) => schedules::run(args, context).await,
+        Verb::Audit(args) => audit::run(args, context).await,
+        Verb::Salvage(args) => salvage::run(args, context).await,
+        Verb::Bench(args) => bench::run(args, context).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed_and_every_verb_shows_examples() {
+        let mut command = super::Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        for verb in command
+            .get_subcommands()
+            .filter(|verb| verb.get_name() != "help")
+        {
+            let help = verb.get_after_help().map(ToString::to_string);
+            let name = verb.get_name();
+            assert!(
+                help.is_some_and(|help| help.contains(&format!("auxo {name}"))),
+                "{name} has no examples"
+            );
+        }
+    }
+}

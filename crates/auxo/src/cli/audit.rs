@@ -1,0 +1,69 @@
+//! `auxo audit`
+
+use auxo::core::json::show;
+
+use super::context::{Context, Missing};
+use super::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  auxo audit
+  auxo audit --json && echo 'all accounted for'
+
+accepted = live + done + dead + expired + cancelled + deleted, for every queue. Exit code 1 if anything
+differs.";
+
+/// Read every stored job and prove that none is missing.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {}
+
+pub async fn run(_args: Args, context: &mut Context) -> Result<(), Failure> {
+    let auxo = context.open(Missing::Refuse).await?;
+    let audit = auxo.service().audit().await?;
+    let output = &mut context.output;
+    if output.is_json() {
+        output.json(&show::audit(&audit))?;
+    } else {
+        output.table(
+            1,
+            [
+                "QUEUE",
+                "ACCEPTED",
+                "LIVE",
+                "DONE",
+                "DEAD",
+                "EXPIRED",
+                "CANCELLED",
+                "DELETED",
+            ],
+            audit.queues.iter().map(|(name, books)| {
+                let numbers = [
+                    books.accepted,
+                    books.live,
+                    books.done,
+                    books.dead,
+                    books.expired,
+                    books.cancelled,
+                    books.deleted,
+                ];
+                let [a, b, c, d, e, f, g] = numbers.map(|number| number.to_string());
+                [name.to_string(), a, b, c, d, e, f, g]
+            }),
+        )?;
+        output.flush()?;
+        eprintln!(
+            "{} jobs read, {} problems",
+            audit.jobs,
+            audit.problems.len()
+        );
+        for problem in &audit.problems {
+            eprintln!("problem: {problem}");
+        }
+    }
+    if audit.problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Said)
+    }
+}

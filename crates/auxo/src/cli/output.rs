@@ -1,0 +1,176 @@
+//! What goes to stdout: tables and blocks for people, JSON lines for programs.
+//!
+//! A table is as wide as the terminal, or as wide as it likes where stdout is no terminal. Text that came from a job is
+//! printed without control characters: a payload must not be able to drive somebody's terminal.
+
+use std::fmt::{Display, Write as _};
+use std::io::{self, BufWriter, Stdout, Write};
+use std::time::{Duration, SystemTime};
+
+use auxo::Timestamp;
+use auxo::core::text;
+use auxo::core::time::millis;
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
+use serde::Serialize;
+
+use super::failure::Failure;
+
+/// The results of a command.
+pub struct Output {
+    json: bool,
+    stdout: BufWriter<Stdout>,
+}
+
+impl Output {
+    pub fn new(json: bool) -> Output {
+        Output {
+            json,
+            stdout: BufWriter::new(io::stdout()),
+        }
+    }
+
+    /// Whether the reader is a program.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One line.
+    pub fn line(&mut self, text: impl Display) -> Result<(), Failure> {
+        Ok(writeln!(self.stdout, "{text}")?)
+    }
+
+    /// One line of JSON.
+    pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.stdout, value).map_err(io::Error::from)?;
+        self.line("")
+    }
+
+    /// Bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.stdout.write_all(bytes)?)
+    }
+
+    /// Names and values below each other; values that are empty are left out.
+    pub fn block(&mut self, fields: &[(&str, String)]) -> Result<(), Failure> {
+        let shown = fields.iter().filter(|(_, value)| !value.is_empty());
+        let width = shown.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in shown {
+            writeln!(self.stdout, "{name:width$}  {value}")?;
+        }
+        Ok(())
+    }
+
+    /// A table. On a narrow terminal its first `whole` columns are not cut.
+    pub fn table<const N: usize>(
+        &mut self,
+        whole: usize,
+        header: [&str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> Result<(), Failure> {
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_truncation_indicator("…")
+            .set_header(header);
+        for cells in rows {
+            let mut row = Row::from(cells);
+            row.max_height(1);
+            table.add_row(row);
+        }
+        for (place, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if place < whole {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        for line in table.lines() {
+            writeln!(self.stdout, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// Writes out what is buffered.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.stdout.flush()?)
+    }
+}
+
+/// Text of a stranger on one line: control characters are spelled out, and what is over `most` characters is cut.
+pub fn clean(text: &str, most: usize) -> String {
+    let mut shown = String::new();
+    for (count, char) in text.chars().enumerate() {
+        if count == most {
+            shown.push('…');
+            break;
+        }
+        if char.is_control() || is_bidi(char) {
+            let _ = write!(shown, "{}", char.escape_default());
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
+/// Characters that reorder the text around them.
+fn is_bidi(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+/// Bytes as text if they are, or else how many there are.
+pub fn content(bytes: &[u8], most: usize) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => clean(text, most),
+        Err(_) => format!("<{} bytes>", bytes.len()),
+    }
+}
+
+/// How far away an instant is, such as `in 5m` or `3s ago`.
+pub fn distance(at: Timestamp) -> String {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(Timestamp(0), |since| Timestamp(millis(since)));
+    if at > now {
+        format!("in {}", coarse(at.since(now)))
+    } else {
+        format!("{} ago", coarse(now.since(at)))
+    }
+}
+
+/// A duration as people say it: two units at most.
+fn coarse(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let unit = match seconds {
+        0..3600 => 1,
+        3600..86_400 => 60,
+        _ => 3600,
+    };
+    text::duration(Duration::from_secs(seconds / unit * unit))
+}
+
+/// An instant and how far away it is.
+pub fn instant(at: Timestamp) -> String {
+    format!("{at} ({})", distance(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_cannot_drive_the_terminal() {
+        assert_eq!(
+            clean("a\x1b[31m\nb\u{202e}", 80),
+            "a\\u{1b}[31m\\nb\\u{202e}"
+        );
+        assert_eq!(content(b"\xff\xfe", 80), "<2 bytes>");
+        assert_eq!(clean("äöü", 2), "äö…");
+    }
+
+    #[test]
+    fn far_times_are_told_coarsely() {
+        let told = [59, 3599, 3661, 90_061].map(|s| coarse(Duration::from_secs(s)));
+        assert_eq!(told, ["59s", "59m59s", "1h1m", "1d1h"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! `auxo purge`
+
+use std::io::{IsTerminal, Write};
+
+use auxo::core::engine::{Action, Filter, Mode};
+use auxo::{QueueName, State};
+
+use super::args;
+use super::context::{Context, Missing};
+use super::failure::Failure;
+use super::steer::tell;
+
+const EXAMPLES: &str = "\
+Examples:
+  auxo purge mail                      counts, asks, then deletes
+  auxo purge mail --state dead --yes
+  auxo purge mail --dry-run            only counts";
+
+/// Delete all jobs of a queue, except those that are leased.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The queue.
+    #[arg(value_parser = args::queue)]
+    queue: QueueName,
+    /// Only jobs in these states.
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = args::state)]
+    states: Vec<State>,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    /// Only say how many jobs it would be.
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let auxo = context.open(Missing::Refuse).await?;
+    let filter = Filter {
+        queue: Some(args.queue.clone()),
+        states: args.states.clone(),
+        ..Filter::default()
+    };
+    let service = auxo.service();
+    let count = service
+        .bulk(filter, Action::Delete, Mode::DryRun, |_| ())
+        .await?;
+    if args.dry_run {
+        return tell(count, Mode::DryRun, "deleted", context);
+    }
+    if count > 0 && !args.yes && !confirmed(count, &args.queue)? {
+        return Err(Failure::Said);
+    }
+    let moved = service.purge(args.queue, args.states, |_| ()).await?;
+    tell(moved, Mode::Act, "deleted", context)
+}
+
+fn confirmed(count: u64, queue: &QueueName) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        eprintln!("{count} jobs of {queue} would be deleted; repeat with --yes to do it");
+        return Ok(false);
+    }
+    eprint!("delete {count} jobs of {queue}? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    let yes = matches!(answer.trim(), "y" | "Y" | "yes");
+    if !yes {
+        eprintln!("nothing was deleted");
+    }
+    Ok(yes)
+}

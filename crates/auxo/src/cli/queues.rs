@@ -1,0 +1,199 @@
+//! `auxo queues`
+
+use auxo::core::engine::Change;
+use auxo::core::json::show;
+use auxo::core::queue::QueueConfig;
+use auxo::core::service::Service;
+use auxo::core::text;
+use auxo::{QueueInfo, QueueName, Rate};
+use serde_json::json;
+
+use super::args;
+use super::context::{Context, Missing};
+use super::failure::Failure;
+use super::output::distance;
+
+const EXAMPLES: &str = "\
+Examples:
+  auxo queues
+  auxo queues mail urgent --json
+  auxo queues set mail --max-jobs 100000 --rate 50/1s
+  auxo queues set mail --max-jobs none";
+
+/// Show queues, or change the settings of one.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Args {
+    /// Only these.
+    #[arg(value_name = "QUEUE", value_parser = args::queue)]
+    names: Vec<QueueName>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Set(SetArgs),
+}
+
+/// Change settings; what is not named stays as it is.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  auxo queues set mail --max-leased 10
+  auxo queues set mail --rate 100/1m/20 --fair true
+  auxo queues set mail --max-bytes 64MiB")]
+struct SetArgs {
+    /// The queue; it is made if need be.
+    #[arg(value_parser = args::queue)]
+    name: QueueName,
+    /// The most jobs that wait, are leased or dead at once, or none.
+    #[arg(long, value_name = "N", value_parser = args::limit)]
+    max_jobs: Option<Limit>,
+    /// The most payload bytes of these jobs, or none.
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    max_bytes: Option<Limit>,
+    /// The most jobs leased at once, or none.
+    #[arg(long, value_name = "N", value_parser = args::limit)]
+    max_leased: Option<Limit>,
+    /// The most leases in a time, such as 100/1s or 100/1s/500 with a burst, or none.
+    #[arg(long, value_name = "RATE", value_parser = args::rate)]
+    rate: Option<MaybeRate>,
+    /// Whether groups take turns within a priority.
+    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set)]
+    fair: Option<bool>,
+}
+
+// The parser would take `Option<Option<…>>` for a flag with an optional value.
+type Limit = Option<u64>;
+type MaybeRate = Option<Rate>;
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    match args.verb {
+        Some(Verb::Set(args)) => set(args, context).await,
+        None => list(args.names, context).await,
+    }
+}
+
+async fn list(names: Vec<QueueName>, context: &mut Context) -> Result<(), Failure> {
+    let auxo = context.open(Missing::Refuse).await?;
+    let names = (!names.is_empty()).then_some(names);
+    let queues = auxo.service().queues(names).await?;
+    let output = &mut context.output;
+    if output.is_json() {
+        return queues
+            .iter()
+            .try_for_each(|queue| output.json(&show::queue(queue)));
+    }
+    if queues.is_empty() {
+        eprintln!("no queue yet; `auxo push QUEUE PAYLOAD` makes one");
+        return Ok(());
+    }
+    output.table(
+        1,
+        [
+            "QUEUE",
+            "READY",
+            "SCHEDULED",
+            "LEASED",
+            "DEAD",
+            "DONE",
+            "NEXT DUE",
+            "SETTINGS",
+        ],
+        queues.iter().map(row),
+    )
+}
+
+fn row(queue: &QueueInfo) -> [String; 8] {
+    [
+        queue.name.to_string(),
+        queue.counts.ready.to_string(),
+        queue.counts.scheduled.to_string(),
+        queue.counts.leased.to_string(),
+        queue.counts.dead.to_string(),
+        queue.books.done.to_string(),
+        queue.next_due.map(distance).unwrap_or_default(),
+        settings(&queue.config),
+    ]
+}
+
+/// What is set on a queue, in words; empty when nothing is.
+fn settings(config: &QueueConfig) -> String {
+    let paused = match (config.paused_in, config.paused_out) {
+        (true, true) => Some("paused".to_owned()),
+        (true, false) => Some("paused in".to_owned()),
+        (false, true) => Some("paused out".to_owned()),
+        (false, false) => None,
+    };
+    let rate = |rate: Rate| format!("rate {}/{}", rate.count, text::duration(rate.per));
+    [
+        paused,
+        config.max_jobs.map(|most| format!("max jobs {most}")),
+        config
+            .max_bytes
+            .map(|most| format!("max bytes {}", text::size(most))),
+        config.max_leased.map(|most| format!("max leased {most}")),
+        config.rate.map(rate),
+        config.fair.then(|| "fair".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
+    let max_leased = match args
+        .max_leased
+        .map(|limit| limit.map(u32::try_from).transpose())
+    {
+        Some(Err(_)) => return Err(Failure::Usage("--max-leased is larger than 32 bits".into())),
+        Some(Ok(limit)) => Some(limit),
+        None => None,
+    };
+    let auxo = context.open(Missing::Create).await?;
+    let config = change(auxo.service(), &args.name, |config| {
+        config.max_jobs = args.max_jobs.unwrap_or(config.max_jobs);
+        config.max_bytes = args.max_bytes.unwrap_or(config.max_bytes);
+        config.max_leased = max_leased.unwrap_or(config.max_leased);
+        config.rate = args.rate.unwrap_or(config.rate);
+        config.fair = args.fair.unwrap_or(config.fair);
+    })
+    .await?;
+    tell(&args.name, &config, context)
+}
+
+/// Changes a part of a queue's settings; this process has the data directory to itself, so nothing comes in between.
+pub async fn change(
+    service: &Service,
+    name: &QueueName,
+    change: impl FnOnce(&mut QueueConfig),
+) -> Result<QueueConfig, Failure> {
+    let found = service.queues(Some(vec![name.clone()])).await?;
+    let mut config = found
+        .into_iter()
+        .next()
+        .map_or_else(QueueConfig::default, |queue| queue.config);
+    change(&mut config);
+    service
+        .change(Change::Queue(name.clone(), config.clone()))
+        .await?;
+    Ok(config)
+}
+
+/// Says what is set on a queue now.
+pub fn tell(name: &QueueName, config: &QueueConfig, context: &mut Context) -> Result<(), Failure> {
+    if context.output.is_json() {
+        return context
+            .output
+            .json(&json!({ "name": name.as_str(), "config": show::queue_config(config) }));
+    }
+    let settings = settings(config);
+    let settings = if settings.is_empty() {
+        "no limits"
+    } else {
+        &settings
+    };
+    context.output.line(format!("{name}: {settings}"))
+}

@@ -1,0 +1,94 @@
+//! What kick, cancel, reschedule and delete have in common: named jobs, or those that a filter shows.
+
+use auxo::core::engine::{Action, Filter, Mode, Order, Target};
+use auxo::{Auxo, JobId, State};
+use serde_json::json;
+
+use super::args;
+use super::context::{Context, Missing};
+use super::failure::Failure;
+use super::filter::{FilterArgs, PAGE};
+use super::settle::each;
+
+/// Which jobs to move.
+#[derive(clap::Args)]
+pub struct Targets {
+    /// The jobs; without any, a filter is needed.
+    #[arg(value_name = "ID", value_parser = args::id)]
+    ids: Vec<JobId>,
+    /// Only say how many jobs it would be.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+/// Makes the move and tells what came of it; `past` is its verb, such as `kicked`.
+pub async fn steer(
+    targets: Targets,
+    action: Action,
+    past: &str,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let mode = if targets.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Act
+    };
+    let filter = Filter::from(targets.filter);
+    match (targets.ids.is_empty(), filter == Filter::default()) {
+        (true, true) => Err(Failure::Usage(
+            "name the jobs by id, or choose them with a filter such as --queue and --state".into(),
+        )),
+        (false, false) => Err(Failure::Usage("give ids or a filter, not both".into())),
+        (false, true) => {
+            let auxo = context.open(Missing::Refuse).await?;
+            named(&auxo, targets.ids, action, mode, context).await
+        }
+        (true, false) => {
+            let auxo = context.open(Missing::Refuse).await?;
+            let moved = auxo.service().bulk(filter, action, mode, |_| ()).await?;
+            tell(moved, mode, past, context)
+        }
+    }
+}
+
+async fn named(
+    auxo: &Auxo,
+    ids: Vec<JobId>,
+    action: Action,
+    mode: Mode,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let mut answers = Vec::new();
+    for ids in ids.chunks(PAGE as usize) {
+        let order = Order {
+            target: Target::Jobs(ids.to_vec()),
+            action: action.clone(),
+            mode,
+        };
+        let steered = auxo.service().steer(order).await?;
+        let results = ids.iter().zip(steered.results);
+        answers.extend(results.map(|(id, result)| result.map(|state| (*id, state))));
+    }
+    let show =
+        |(id, state): &(JobId, State)| json!({ "id": id.to_string(), "state": state.as_str() });
+    each(&answers, context, show, |(id, state)| {
+        format!("{id} {state}")
+    })
+}
+
+/// Says how many jobs were moved, or would be.
+pub fn tell(moved: u64, mode: Mode, past: &str, context: &mut Context) -> Result<(), Failure> {
+    let output = &mut context.output;
+    if output.is_json() {
+        let dry_run = mode == Mode::DryRun;
+        return output.json(&json!({ "moved": moved, "dry_run": dry_run }));
+    }
+    let would = match mode {
+        Mode::Act => "",
+        Mode::DryRun => "would be ",
+    };
+    let jobs = if moved == 1 { "job" } else { "jobs" };
+    output.line(format!("{moved} {jobs} {would}{past}"))
+}

@@ -1,0 +1,196 @@
+//! Pushing with every flag, and looking at what is there.
+
+use crate::shell::{Shell, text};
+
+#[test]
+fn every_flag_of_push_reaches_the_job() {
+    let shell = Shell::new();
+    let pushed = shell.feed(
+        &[
+            "push",
+            "mail",
+            "--file",
+            "-",
+            "--kind",
+            "k",
+            "--priority",
+            "7",
+            "--delay",
+            "1h",
+            "--ttr",
+            "90s",
+            "--ttl",
+            "2d",
+            "--max-attempts",
+            "3",
+            "--backoff",
+            "{\"kind\":\"list\",\"delays\":[\"5s\"]}",
+            "--key",
+            "the-key",
+            "--key-window",
+            "1m",
+            "--group",
+            "g",
+            "--retention",
+            "5m",
+            "--header",
+            "a=b",
+            "--header",
+            "c=d=e",
+        ],
+        b"[1,2]",
+    );
+    assert_eq!(pushed.code, 0, "{pushed:?}");
+    let job = shell.job(pushed.out.trim());
+    assert_eq!(job["payload"], serde_json::json!([1, 2]));
+    for (name, value) in [
+        ("kind", "k"),
+        ("state", "scheduled"),
+        ("ttr", "1m30s"),
+        ("key", "the-key"),
+        ("group", "g"),
+        ("retention", "5m"),
+    ] {
+        assert_eq!(job[name], value, "{name} of {job}");
+    }
+    assert_eq!(job["priority"], 7);
+    assert_eq!(job["max_attempts"], 3);
+    assert_eq!(job["headers"], serde_json::json!({"a": "b", "c": "d=e"}));
+    assert_eq!(
+        job["backoff"],
+        serde_json::json!({"kind": "list", "delays": ["5s"]})
+    );
+    assert!(job["expires_at"].is_string(), "{job}");
+}
+
+#[test]
+fn a_payload_comes_back_byte_for_byte() {
+    let shell = Shell::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("letter");
+    std::fs::write(&file, "not { json\n\t").unwrap();
+    let id = shell.push(&["mail", "--file", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(shell.ok(&["job", &id, "--payload"]), "not { json\n\t");
+
+    let ran = shell.run(&["push", "mail", "--file", file.to_str().unwrap()]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("letter"),
+        "the error names the file: {}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_key_makes_a_push_idempotent() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x", "--key", "k"]);
+    let refused = shell.run(&["push", "mail", "x", "--key", "k"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("code: duplicate_key"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains(&id), "{}", refused.err);
+    assert_eq!(
+        shell.push(&["mail", "x", "--key", "k", "--on-duplicate", "return"]),
+        id
+    );
+    let replaced = shell.json(&[
+        "push",
+        "mail",
+        "y",
+        "--key",
+        "k",
+        "--on-duplicate",
+        "replace",
+    ]);
+    assert_eq!(replaced[0]["how"], "replaced");
+    assert_eq!(
+        shell.ok(&["job", "--queue", "mail", "--key", "k", "--payload"]),
+        "y"
+    );
+}
+
+#[test]
+fn jobs_are_filtered_and_listed_page_by_page() {
+    let shell = Shell::new();
+    for number in 0..7 {
+        shell.push(&["mail", &number.to_string(), "--kind", "letter"]);
+    }
+    shell.push(&["mail", "later", "--delay", "1h"]);
+    shell.push(&["other", "elsewhere"]);
+    assert_eq!(shell.json(&["jobs", "--all"]).len(), 9);
+    assert_eq!(
+        shell
+            .json(&["jobs", "--queue", "mail", "--state", "scheduled"])
+            .len(),
+        1
+    );
+    assert_eq!(shell.json(&["jobs", "--kind", "letter"]).len(), 7);
+    assert_eq!(shell.json(&["jobs", "--search", "elsewhere"]).len(), 1);
+
+    let mut seen = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let mut args = vec!["jobs", "--queue", "mail", "--limit", "3", "--json"];
+        args.extend(cursor.iter().flat_map(|cursor| ["--cursor", cursor]));
+        let ran = shell.run(&args);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.out.lines().count() <= 3);
+        seen.extend(ran.out.lines().map(|line| {
+            let job: serde_json::Value = serde_json::from_str(line).unwrap();
+            text(&job["id"])
+        }));
+        match ran.err.split_once("--cursor ") {
+            Some((_, next)) => cursor = Some(next.trim().to_owned()),
+            None => break,
+        }
+    }
+    let count = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!((count, seen.len()), (8, 8), "each job once");
+}
+
+#[test]
+fn a_table_names_each_job_and_cannot_drive_the_terminal() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "red \x1b[31m alert", "--kind", "letter"]);
+    for args in [&["jobs"][..], &["job", &id]] {
+        let out = shell.ok(args);
+        assert!(out.contains(&id) && out.contains("letter"), "{out}");
+        assert!(!out.contains('\x1b'), "{out}");
+    }
+}
+
+#[test]
+fn explain_says_why_a_job_is_not_running() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x", "--delay", "1h", "--key", "k"]);
+    assert!(!shell.ok(&["explain", &id]).trim().is_empty());
+    let by_key = shell.json(&["explain", "--queue", "mail", "--key", "k"]);
+    assert!(by_key[0]["reason"].is_string(), "{by_key:?}");
+    assert!(by_key[0]["text"].is_string(), "{by_key:?}");
+    let unknown = shell.run(&["explain", "7"]);
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.out.contains("no such job"), "{unknown:?}");
+}
+
+#[test]
+fn a_job_that_is_not_there_is_not_found() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    for args in [
+        &["job", "7"][..],
+        &["kick", "7"],
+        &["delete", "7"],
+        &["job", "--queue", "mail", "--key", "nobody"],
+    ] {
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        assert!(ran.err.contains("code: not_found"), "{args:?}: {}", ran.err);
+    }
+}

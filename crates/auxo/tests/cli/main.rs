@@ -1,0 +1,8 @@
+//! The command line as a user meets it: each test runs the real binary on a data directory of its own.
+
+mod jobs;
+mod operate;
+mod settle;
+mod shell;
+mod topics;
+mod usage;

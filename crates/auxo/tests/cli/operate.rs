@@ -1,0 +1,226 @@
+//! An operator's moves: steering jobs, pausing, limiting and purging queues, and the audit.
+
+use std::path::Path;
+
+use crate::shell::Shell;
+
+#[test]
+fn a_filter_with_dry_run_counts_and_moves_nothing() {
+    let shell = Shell::new();
+    for _ in 0..3 {
+        shell.push(&["mail", "x", "--delay", "1h"]);
+    }
+    shell.push(&["other", "x", "--delay", "1h"]);
+    let filter = ["--queue", "mail", "--state", "scheduled"];
+    let counted = shell.ok(&[&["kick", "--dry-run"], &filter[..]].concat());
+    assert_eq!(counted, "3 jobs would be kicked\n");
+    assert_eq!(shell.json(&["jobs", "--state", "scheduled"]).len(), 4);
+    let moved = shell.json(&[&["kick"], &filter[..]].concat());
+    assert_eq!(moved[0]["moved"], 3);
+    assert_eq!(shell.json(&["jobs", "--state", "ready"]).len(), 3);
+}
+
+#[test]
+fn named_jobs_are_moved_each_with_its_own_answer() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x", "--delay", "1h"]);
+    let ran = shell.run(&["reschedule", "7", &id, "--delay", "0s"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.out, format!("{id} ready\n"));
+    assert!(ran.err.contains("not_found"), "{}", ran.err);
+    shell.ok(&["cancel", &id]);
+    assert_eq!(shell.run(&["job", &id]).code, 1, "a cancelled job is gone");
+}
+
+#[test]
+fn a_move_that_the_state_does_not_allow_is_a_conflict() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    shell.lease("mail");
+    let ran = shell.run(&["delete", &id]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("code: conflict"), "{}", ran.err);
+    assert_eq!(shell.job(&id)["state"], "leased");
+}
+
+#[test]
+fn a_paused_queue_refuses_on_the_side_that_was_named() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    shell.ok(&["pause", "mail", "--out"]);
+    shell.push(&["mail", "y"]);
+    assert_eq!(shell.run(&["lease", "mail"]).code, 1);
+    shell.ok(&["pause", "mail"]);
+    let refused = shell.run(&["push", "mail", "z"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("code: queue_paused"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains("auxo resume"), "{}", refused.err);
+    assert!(shell.ok(&["queues"]).contains("paused"));
+    shell.ok(&["resume", "mail"]);
+    shell.push(&["mail", "z"]);
+    shell.lease("mail");
+}
+
+#[test]
+fn settings_change_only_what_is_named() {
+    let shell = Shell::new();
+    shell.ok(&[
+        "queues",
+        "set",
+        "mail",
+        "--max-jobs",
+        "2",
+        "--rate",
+        "100/1s",
+    ]);
+    shell.ok(&[
+        "queues",
+        "set",
+        "mail",
+        "--fair",
+        "true",
+        "--max-bytes",
+        "1MiB",
+    ]);
+    let config = &shell.json(&["queues", "mail"])[0]["config"];
+    assert_eq!(config["max_jobs"], 2);
+    assert_eq!(config["max_bytes"], 1 << 20);
+    assert_eq!(config["rate"]["count"], 100);
+    assert_eq!(config["fair"], true);
+
+    shell.push(&["mail", "a"]);
+    shell.push(&["mail", "b"]);
+    let full = shell.run(&["push", "mail", "c"]);
+    assert_eq!(full.code, 1);
+    assert!(full.err.contains("code: queue_full"), "{}", full.err);
+    shell.ok(&["queues", "set", "mail", "--max-jobs", "none"]);
+    shell.push(&["mail", "c"]);
+}
+
+#[test]
+fn purge_asks_first_and_spares_what_is_leased() {
+    let shell = Shell::new();
+    for _ in 0..3 {
+        shell.push(&["mail", "x"]);
+    }
+    shell.push(&["other", "x"]);
+    let token = shell.lease("mail");
+    assert_eq!(
+        shell.ok(&["purge", "mail", "--dry-run"]),
+        "2 jobs would be deleted\n"
+    );
+    let unsure = shell.run(&["purge", "mail"]);
+    assert_eq!(unsure.code, 1);
+    assert!(unsure.err.contains("--yes"), "{}", unsure.err);
+    assert_eq!(shell.json(&["jobs", "--all"]).len(), 4);
+    assert_eq!(
+        shell.ok(&["purge", "mail", "--state", "dead", "--yes"]),
+        "0 jobs deleted\n"
+    );
+    assert_eq!(shell.ok(&["purge", "mail", "--yes"]), "2 jobs deleted\n");
+    shell.ok(&["ack", &token]);
+    assert_eq!(shell.json(&["jobs", "--all"]).len(), 1);
+}
+
+#[test]
+fn the_audit_accounts_for_every_job() {
+    let shell = Shell::new();
+    for _ in 0..4 {
+        shell.push(&["mail", "x"]);
+    }
+    shell.ok(&["ack", &shell.lease("mail")]);
+    shell.ok(&["bury", &shell.lease("mail")]);
+    let audit = shell.json(&["audit"]).remove(0);
+    assert_eq!(audit["ok"], true);
+    let books = &audit["queues"][0]["books"];
+    let of = |name: &str| books[name].as_u64().unwrap();
+    assert_eq!(["accepted", "live", "done", "dead"].map(of), [4, 2, 1, 1]);
+    let ran = shell.run(&["audit"]);
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.out.contains("mail") && ran.err.contains("0 problems"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_benchmark_measures_and_leaves_nothing_behind() {
+    let shell = Shell::new();
+    let small = ["bench", "--jobs", "25", "--clients", "3", "--sync", "os"];
+    let phases = shell.json(&small);
+    assert_eq!(phases.len(), 3);
+    for phase in &phases {
+        assert!(phase["jobs_per_second"].as_f64().unwrap() > 0.0, "{phase}");
+        assert_eq!(phase["settings"]["sync"], "os");
+    }
+    assert_eq!(std::fs::read_dir(shell.data()).unwrap().count(), 0);
+    assert!(shell.ok(&small).contains("JOBS/S"));
+}
+
+#[test]
+fn a_benchmark_does_not_touch_a_directory_with_jobs() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "precious"]);
+    let ran = shell.run(&["bench", "--jobs", "25"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("not an empty directory"), "{}", ran.err);
+    assert_eq!(shell.ok(&["job", &id, "--payload"]), "precious");
+}
+
+#[test]
+fn a_damaged_directory_is_refused_and_what_is_whole_can_be_salvaged() {
+    let shell = Shell::new();
+    let first = shell.push(&["mail", "the first payload"]);
+    let second = shell.push(&["mail", "the second payload"]);
+    damage(shell.data(), b"the first payload");
+    let refused = shell.run(&["queues"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("auxo salvage"), "{}", refused.err);
+
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to]);
+    assert_eq!(ran.code, 1, "something was lost: {ran:?}");
+    assert!(ran.err.contains("lost: "), "{}", ran.err);
+    assert_eq!(
+        saved.ok(&["job", &second, "--payload"]),
+        "the second payload"
+    );
+    assert_eq!(saved.run(&["job", &first]).code, 1);
+    assert_eq!(saved.json(&["audit"])[0]["ok"], true);
+}
+
+#[test]
+fn salvaging_a_whole_directory_loses_nothing_and_spares_what_is_there() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let report = shell.json(&["salvage", &to]).remove(0);
+    assert_eq!(report["copied"][0]["copied"], 1);
+    assert_eq!(saved.ok(&["job", &id, "--payload"]), "x");
+    let again = shell.run(&["salvage", &to]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains("not empty"), "{}", again.err);
+}
+
+/// Flips a bit of these bytes in whichever file has them.
+fn damage(dir: &Path, bytes: &[u8]) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let mut content = std::fs::read(&path).unwrap();
+        if let Some(at) = content
+            .windows(bytes.len())
+            .position(|window| window == bytes)
+        {
+            content[at] ^= 1;
+            std::fs::write(&path, content).unwrap();
+            return;
+        }
+    }
+    panic!("no file has these bytes");
+}

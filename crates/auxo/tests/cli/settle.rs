@@ -1,0 +1,163 @@
+//! Push, lease and every way a lease can end, each step in a process of its own.
+
+use crate::shell::{Shell, text};
+
+#[test]
+fn a_job_goes_from_push_through_lease_to_done() {
+    let shell = Shell::new();
+    let id = shell.push(&[
+        "mail",
+        "{\"to\":\"ada\"}",
+        "--kind",
+        "welcome",
+        "--retention",
+        "1h",
+    ]);
+    let leased = shell.json(&["lease", "mail", "--worker", "w1"]).remove(0);
+    assert_eq!(text(&leased["id"]), id);
+    assert_eq!(leased["payload"]["to"], "ada");
+    assert_eq!(leased["kind"], "welcome");
+    assert_eq!(leased["attempt"], 1);
+    assert_eq!(shell.job(&id)["state"], "leased");
+
+    let token = text(&leased["token"]);
+    assert_eq!(
+        shell.ok(&["ack", &token, "--result", "{\"sent\":true}"]),
+        format!("{id} done\n")
+    );
+    let done = shell.job(&id);
+    assert_eq!(done["state"], "done");
+    assert_eq!(done["result"]["sent"], true);
+}
+
+#[test]
+fn a_lease_prints_the_token_for_people_too() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "hello"]);
+    let out = shell.ok(&["lease", "mail"]);
+    let token = out
+        .lines()
+        .find_map(|line| line.strip_prefix("token "))
+        .unwrap()
+        .trim();
+    assert!(token.starts_with(&id));
+    assert!(out.contains("hello"));
+    shell.ok(&["ack", token]);
+}
+
+#[test]
+fn a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data() {
+    let shell = Shell::new();
+    shell.push(&["mail", "later", "--delay", "1h"]);
+    for args in [&["lease", "mail"][..], &["lease", "other", "--json"]] {
+        let ran = shell.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+        assert!(ran.err.contains("no job is due"));
+    }
+}
+
+#[test]
+fn an_unknown_or_used_token_is_answered_lease_lost() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    let token = shell.lease("mail");
+    shell.ok(&["ack", &token]);
+    for token in [token.as_str(), "7-9-0000000000000abc"] {
+        for args in [
+            &["ack", token][..],
+            &["fail", token, "--error", "e"],
+            &["release", token],
+            &["bury", token],
+            &["snooze", token, "--delay", "1s"],
+            &["extend", token],
+        ] {
+            let ran = shell.run(args);
+            assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+            assert!(
+                ran.err.contains("code: lease_lost"),
+                "{args:?}: {}",
+                ran.err
+            );
+            assert!(ran.err.contains("hint: "), "{args:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn one_lost_token_does_not_keep_the_others_from_being_settled() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    let token = shell.lease("mail");
+    let ran = shell.run(&["ack", "7-9-0000000000000abc", &token, "--json"]);
+    assert_eq!(ran.code, 1);
+    let lines: Vec<serde_json::Value> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines[0]["error"]["code"], "lease_lost");
+    assert_eq!(text(&lines[1]["ok"]["id"]), id);
+    assert_eq!(lines[1]["ok"]["state"], "done");
+}
+
+#[test]
+fn a_failure_is_tried_again_until_the_tries_are_used_up() {
+    let shell = Shell::new();
+    let backoff = "{\"kind\":\"fixed\",\"delay\":\"0s\"}";
+    let id = shell.push(&["mail", "x", "--max-attempts", "2", "--backoff", backoff]);
+    for state in ["ready", "dead"] {
+        let token = shell.lease("mail");
+        shell.ok(&["fail", &token, "--error", "refused"]);
+        assert_eq!(shell.job(&id)["state"], state);
+    }
+    let dead = shell.job(&id);
+    assert_eq!(dead["last_error"], "refused");
+    assert_eq!(dead["failures"], 2);
+}
+
+#[test]
+fn every_other_end_of_a_lease_does_what_it_says() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    shell.ok(&["release", &shell.lease("mail")]);
+    assert_eq!(shell.job(&id)["state"], "ready");
+    shell.ok(&["snooze", &shell.lease("mail"), "--delay", "1h"]);
+    assert_eq!(shell.job(&id)["state"], "scheduled");
+    shell.ok(&["kick", &id]);
+    shell.ok(&[
+        "fail",
+        &shell.lease("mail"),
+        "--error",
+        "e",
+        "--delay",
+        "1h",
+    ]);
+    assert_eq!(shell.job(&id)["state"], "scheduled");
+    shell.ok(&["kick", &id]);
+    shell.ok(&["fail", &shell.lease("mail"), "--error", "e", "--no-retry"]);
+    assert_eq!(shell.job(&id)["state"], "dead");
+    shell.ok(&["kick", &id]);
+    let out = shell.ok(&["bury", &shell.lease("mail"), "--error", "hopeless"]);
+    assert_eq!(out, format!("{id} dead\n"));
+    assert_eq!(shell.job(&id)["last_error"], "hopeless");
+}
+
+#[test]
+fn extending_notes_progress_and_reports_a_wish_to_cancel() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    let token = shell.lease("mail");
+    let extended = shell.json(&[
+        "extend",
+        &token,
+        "--ttr",
+        "10m",
+        "--progress",
+        "{\"page\":7}",
+    ]);
+    assert_eq!(extended[0]["ok"]["cancel"], false);
+    assert_eq!(shell.job(&id)["progress"]["page"], 7);
+    shell.ok(&["cancel", &id]);
+    assert!(shell.ok(&["extend", &token]).contains("cancel asked"));
+    assert_eq!(shell.ok(&["release", &token]), format!("{id} cancelled\n"));
+}

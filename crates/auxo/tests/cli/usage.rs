@@ -1,0 +1,143 @@
+//! Wrong usage is exit code 2 and says what would be right; nothing is stored.
+
+use crate::shell::{Shell, bare};
+
+#[test]
+fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
+    let shell = Shell::new();
+    let table: &[(&[&str], &str)] = &[
+        (&[], "Usage"),
+        (&["pusch", "mail"], "push"),
+        (&["push"], "QUEUE"),
+        (&["push", "two words"], "outside A-Z"),
+        (&["push", "-mail"], "-m"),
+        (&["push", "mail", "--delay", "soon"], "duration \"soon\""),
+        (&["push", "mail", "--delay=-1s"], "duration \"-1s\""),
+        (
+            &["push", "mail", "--delay", "1s", "--run-at", "0"],
+            "cannot be used with",
+        ),
+        (
+            &["push", "mail", "--run-at", "tomorrow"],
+            "time \"tomorrow\"",
+        ),
+        (&["push", "mail", "--priority", "4294967296"], "--priority"),
+        (&["push", "mail", "--backoff", "{"], "not JSON"),
+        (
+            &["push", "mail", "--backoff", "{\"kind\":\"square\"}"],
+            "backoff.kind",
+        ),
+        (&["push", "mail", "--on-duplicate", "return"], "--key"),
+        (
+            &["push", "mail", "--key", "k", "--on-duplicate", "explode"],
+            "reject, return, replace",
+        ),
+        (
+            &["push", "mail", "--header", "no-equals-sign"],
+            "name=value",
+        ),
+        (&["push", "mail", "x", "--file", "y"], "cannot be used with"),
+        (&["lease"], "QUEUE"),
+        (&["lease", "mail", "--max", "0"], "--max"),
+        (&["ack"], "TOKEN"),
+        (&["ack", "not-a-token"], "not one that a lease gave out"),
+        (&["fail", "1-1-0000000000000001"], "--error"),
+        (&["job"], "ID"),
+        (&["job", "7", "--key", "k"], "cannot be used with"),
+        (&["job", "--key", "k"], "--queue"),
+        (&["job", "seven"], "decimal number"),
+        (&["jobs", "--state", "asleep"], "asleep"),
+        (&["jobs", "--all", "--limit", "5"], "cannot be used with"),
+        (&["kick"], "filter"),
+        (&["kick", "7", "--queue", "mail"], "not both"),
+        (&["reschedule", "7"], "--delay"),
+        (&["pause", "mail", "--in", "--out"], "cannot be used with"),
+        (&["queues", "set", "mail", "--rate", "fast"], "100/1s"),
+        (
+            &["queues", "set", "mail", "--max-leased", "4294967296"],
+            "32 bits",
+        ),
+        (
+            &["topics", "subscribe", "t", "s", "q", "--pattern", "a*"],
+            "whole words",
+        ),
+        (&["schedules", "set", "s", "q"], "--cron"),
+        (
+            &[
+                "schedules",
+                "set",
+                "s",
+                "q",
+                "--every",
+                "1s",
+                "--zone",
+                "UTC",
+            ],
+            "cannot be used with",
+        ),
+    ];
+    for (args, says) in table {
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
+        assert!(
+            ran.err.contains(says),
+            "{args:?} should say {says:?}: {}",
+            ran.err
+        );
+        assert_eq!(ran.out, "", "{args:?}");
+    }
+    let left = std::fs::read_dir(shell.data()).unwrap().count();
+    assert_eq!(left, 0, "wrong usage wrote something");
+}
+
+#[test]
+fn a_command_without_a_data_directory_says_how_to_name_one() {
+    let ran = bare(&["queues"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("--data") && ran.err.contains("AUXO_DATA"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn help_goes_to_stdout_with_examples_and_code_0() {
+    for verb in ["push", "lease", "jobs", "purge", "queues", "schedules"] {
+        let ran = bare(&[verb, "--help"]);
+        assert_eq!(ran.code, 0);
+        assert!(ran.out.contains("Examples:"), "{}", ran.out);
+        assert!(!ran.out.contains('\x1b'), "no colour outside a terminal");
+    }
+}
+
+#[test]
+fn looking_at_a_mistyped_path_makes_nothing_there() {
+    let shell = Shell::new();
+    let path = shell.data().join("mistyped");
+    let ran = bare(&["queues", "--data", path.to_str().unwrap()]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.starts_with("error: there is no data directory"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("code: not_found"), "{}", ran.err);
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_directory_that_is_in_use_is_refused_with_a_hint() {
+    let shell = Shell::new();
+    let auxo = auxo::Auxo::open(shell.data()).await.unwrap();
+    let ran = shell.run(&["queues"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.starts_with("error: "), "{}", ran.err);
+    assert!(
+        ran.err.contains("code: ") && ran.err.contains("hint: "),
+        "{}",
+        ran.err
+    );
+    auxo.close().await.unwrap();
+    assert_eq!(shell.run(&["queues"]).code, 0);
+}

@@ -1,0 +1,63 @@
+//! The suite, tested against the model: a case that the contract itself does not pass is wrong.
+
+use std::sync::Arc;
+
+use auxo_conformance::{Bench, ModelEngine};
+use auxo_core::Engine;
+use auxo_core::clock::ManualClock;
+
+async fn make() -> Bench {
+    let clock = ManualClock::at(1_700_000_000_000);
+    bench(ModelEngine::new(clock.clone()), clock)
+}
+
+/// The model outlives its process as far as a test can tell: its memory is handed on.
+fn bench(engine: ModelEngine, clock: Arc<ManualClock>) -> Bench {
+    let engine = Arc::new(engine);
+    Bench {
+        engine: engine.clone(),
+        clock: clock.clone(),
+        reopen: Some(Arc::new(move || {
+            let (engine, clock) = (engine.clone(), clock.clone());
+            Box::pin(async move {
+                engine.close().await.expect("the model closes");
+                bench(engine.reopen(), clock)
+            })
+        })),
+    }
+}
+
+auxo_conformance::suite!(make, restarts);
+
+/// The list of the macro is written by hand; this is why no case can be forgotten in it.
+#[test]
+fn every_case_is_in_the_list() {
+    let list = include_str!("../src/suite.rs");
+    let themes = [
+        ("books", include_str!("../src/suite/books.rs")),
+        ("clock", include_str!("../src/suite/clock.rs")),
+        ("fairness", include_str!("../src/suite/fairness.rs")),
+        ("keys", include_str!("../src/suite/keys.rs")),
+        ("lease", include_str!("../src/suite/lease.rs")),
+        ("limits", include_str!("../src/suite/limits.rs")),
+        ("list", include_str!("../src/suite/list.rs")),
+        ("operator", include_str!("../src/suite/operator.rs")),
+        ("order", include_str!("../src/suite/order.rs")),
+        ("push", include_str!("../src/suite/push.rs")),
+        ("restart", include_str!("../src/suite/restart.rs")),
+        ("schedules", include_str!("../src/suite/schedules.rs")),
+        ("settle", include_str!("../src/suite/settle.rs")),
+        ("topics", include_str!("../src/suite/topics.rs")),
+        ("waiting", include_str!("../src/suite/waiting.rs")),
+    ];
+    for (theme, source) in themes {
+        let listed = list.split(&format!(" {theme} {{")).nth(1);
+        let listed = listed.and_then(|rest| rest.split('}').next());
+        let listed: Vec<&str> = listed.expect(theme).split_whitespace().collect();
+        let cases = source.split("\npub async fn ").skip(1);
+        let cases: Vec<&str> = cases.filter_map(|case| case.split('(').next()).collect();
+        assert_eq!(listed, cases, "{theme}");
+    }
+    let modules = list.lines().filter(|line| line.starts_with("pub mod "));
+    assert_eq!(modules.count(), themes.len());
+}

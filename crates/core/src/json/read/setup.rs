@@ -1,0 +1,143 @@
+//! What is set up: queues, subscriptions, schedules; and messages for topics.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use super::super::fields::{Fields, boolean, duration, string, u32, u64, word};
+use super::{queue, spec};
+use crate::engine::Message;
+use crate::error::Result;
+use crate::job::JobSpec;
+use crate::queue::{QueueConfig, Rate};
+use crate::schedule::{Missed, Rhythm, Schedule};
+use crate::text;
+use crate::time::When;
+use crate::topic::{Pattern, Subscription};
+
+/// A queue's settings. Fields that are not there stay as in `base`; a limit that is `null` is taken away.
+pub fn queue_config(body: &[u8], base: QueueConfig) -> Result<QueueConfig> {
+    let mut fields = Fields::of(body)?;
+    let config = QueueConfig {
+        paused_in: fields.get("paused_in", boolean)?.unwrap_or(base.paused_in),
+        paused_out: fields
+            .get("paused_out", boolean)?
+            .unwrap_or(base.paused_out),
+        max_jobs: set(&mut fields, "max_jobs", u64, base.max_jobs)?,
+        max_bytes: set(&mut fields, "max_bytes", size, base.max_bytes)?,
+        max_leased: set(&mut fields, "max_leased", u32, base.max_leased)?,
+        rate: if fields.has("rate") {
+            fields.object("rate", rate)?
+        } else {
+            base.rate
+        },
+        fair: fields.get("fair", boolean)?.unwrap_or(base.fair),
+    };
+    fields.finish()?;
+    Ok(config)
+}
+
+fn set<'a, T>(
+    fields: &mut Fields<'a>,
+    name: &'static str,
+    read: fn(&'a RawValue) -> Result<T>,
+    base: Option<T>,
+) -> Result<Option<T>> {
+    let there = fields.has(name);
+    let value = fields.get(name, read)?;
+    Ok(if there { value } else { base })
+}
+
+fn size(raw: &RawValue) -> Result<u64> {
+    if raw.get().starts_with('"') {
+        text::parse_size(&string(raw)?)
+    } else {
+        u64(raw)
+    }
+}
+
+fn rate(fields: &mut Fields<'_>) -> Result<Rate> {
+    let count = fields.need("count", u32)?;
+    Ok(Rate {
+        count,
+        per: fields
+            .get("per", duration)?
+            .unwrap_or(Duration::from_secs(1)),
+        burst: fields.get("burst", u32)?.unwrap_or(count),
+    })
+}
+
+/// The body of a subscription: `queue`, and if need be a `pattern`.
+pub fn subscription(topic: &str, name: &str, body: &[u8]) -> Result<Subscription> {
+    let mut fields = Fields::of(body)?;
+    let subscription = Subscription {
+        topic: topic.to_owned(),
+        name: name.to_owned(),
+        queue: fields.need("queue", queue)?,
+        pattern: fields.get("pattern", |raw| Pattern::new(&string(raw)?))?,
+    };
+    fields.finish()?;
+    Ok(subscription)
+}
+
+/// The body of a schedule: `queue`, `cron` with `zone` (UTC) or `every`, `missed` (once), and the `job`.
+pub fn schedule(name: &str, body: &[u8]) -> Result<Schedule> {
+    let mut fields = Fields::of(body)?;
+    let schedule = Schedule {
+        name: name.to_owned(),
+        queue: fields.need("queue", queue)?,
+        rhythm: rhythm(&mut fields)?,
+        missed: fields
+            .get(
+                "missed",
+                word(&[
+                    ("skip", Missed::Skip),
+                    ("once", Missed::Once),
+                    ("all", Missed::All),
+                ]),
+            )?
+            .unwrap_or_default(),
+        spec: fields.object("job", ticked)?.unwrap_or_default(),
+        next: None,
+        last: None,
+    };
+    fields.finish()?;
+    Ok(schedule)
+}
+
+/// A schedule's job. It is due when it ticks, so it has no due time of its own.
+fn ticked(fields: &mut Fields<'_>) -> Result<JobSpec> {
+    let spec = spec(fields)?;
+    match spec.when {
+        When::Now => Ok(spec),
+        _ => Err(fields.wrong("delay", "and run_at are not for a schedule: it says when")),
+    }
+}
+
+fn rhythm(fields: &mut Fields<'_>) -> Result<Rhythm> {
+    let cron = fields.get("cron", string)?;
+    let every = fields.get("every", duration)?;
+    let zone = fields.get("zone", string)?;
+    match (cron, every) {
+        (Some(expression), None) => Ok(Rhythm::Cron {
+            expression,
+            zone: zone.unwrap_or_else(|| "UTC".to_owned()),
+        }),
+        (None, Some(_)) if zone.is_some() => Err(fields.wrong("zone", "goes with cron only")),
+        (None, Some(every)) => Ok(Rhythm::Every(every)),
+        (Some(_), Some(_)) => Err(fields.wrong("every", "stands beside cron")),
+        (None, None) => Err(fields.wrong("cron", "is missing, or every: when?")),
+    }
+}
+
+/// A message for a topic: the fields of a push, and if need be a `routing_key`.
+pub fn message(topic: &str, body: &[u8]) -> Result<Message> {
+    let mut fields = Fields::of(body)?;
+    let message = Message {
+        topic: topic.to_owned(),
+        routing_key: fields.get("routing_key", string)?,
+        spec: spec(&mut fields)?,
+    };
+    fields.finish()?;
+    Ok(message)
+}

@@ -1,0 +1,371 @@
+//! The engine: three threads around the machine.
+//!
+//! ```text
+//! callers ──> inbox ──> core thread: the machine ──> writer thread: write, sync, answer ──> callers
+//!               ^                                          │
+//!               └────────── maintenance thread <───────────┘ tasks, in order behind what was written
+//! ```
+//!
+//! The core thread takes everything that has come in, lets the machine work through it, and hands the group of records to
+//! the writer. While the writer syncs, the next group builds up: callers share syncs without anybody waiting to collect
+//! them. What is under way is bounded in bytes, so a slow disk slows callers down instead of filling the memory.
+
+mod inbox;
+mod writer;
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use async_trait::async_trait;
+use auxo_core::clock::{Clock, SystemClock};
+use auxo_core::engine::{
+    Ask, Audit, Catalog, Change, Extend, Extended, Message, Order, Page, Pushed, Query, Settle,
+    Settled, Steered, Which,
+};
+use auxo_core::event::Notice;
+use auxo_core::job::{Job, Leased};
+use auxo_core::queue::QueueInfo;
+use auxo_core::{Code, Engine, Error, NewJob, QueueName, Result};
+use hashbrown::HashMap;
+use tokio::sync::{broadcast, oneshot};
+
+use self::inbox::{Call, Inbox};
+use self::writer::{Batch, Waiting, Writer};
+use crate::dice::Dice;
+use crate::disk::{Disk, RealDisk};
+use crate::machine::{After, Machine, Op, Reply, Settings, Task, Ticket};
+use crate::options::Options;
+
+/// How many notices a watcher may lag behind before it misses some.
+const NOTICES: usize = 4096;
+
+/// The built-in engine on a directory of its own.
+pub struct Embedded {
+    inbox: Arc<Inbox>,
+    notices: broadcast::Sender<Notice>,
+    core: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Embedded {
+    /// Opens the store in a directory, and makes it if need be. One process at a time can have it open.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use auxo_embedded::{Embedded, Options};
+    /// let engine = Embedded::open(dir.path(), Options::default()).unwrap();
+    /// ```
+    pub fn open(path: &Path, options: Options) -> Result<Embedded> {
+        Embedded::on(Arc::new(RealDisk::open(path)?), options)
+    }
+
+    /// Opens the store on any disk.
+    pub fn on(disk: Arc<dyn Disk>, options: Options) -> Result<Embedded> {
+        if options.segment_size < 64 << 10 || options.segment_size > 1 << 30 {
+            return Err(Error::bad_request(
+                "segment_size must be from 64 KiB to 1 GiB",
+            ));
+        }
+        let settings = Settings {
+            segment_size: options.segment_size,
+            node: Arc::from(options.node.as_str()),
+            max_queues: options.max_queues,
+        };
+        let dice = options.seed.map_or_else(Dice::system, Dice::seeded);
+        let machine = Machine::open(disk.clone(), settings, dice)?;
+        let clock = options
+            .clock
+            .clone()
+            .unwrap_or_else(|| Arc::new(SystemClock::new(machine.stamp())));
+        let inbox = Inbox::new();
+        let on_move = inbox.clone();
+        clock.on_move(Arc::new(move || on_move.nudge()));
+        let writer = Writer::start(disk.clone(), options.sync, inbox.clone(), &machine)?;
+        let (notices, _) = broadcast::channel(NOTICES);
+        let core = Core {
+            machine,
+            clock,
+            inbox: inbox.clone(),
+            writer,
+            notices: notices.clone(),
+            callers: HashMap::new(),
+        };
+        let core = spawn("auxo-core", move || core.run())?;
+        Ok(Embedded {
+            inbox,
+            notices,
+            core: Mutex::new(Some(core)),
+        })
+    }
+
+    /// How often the wall clock was stepped by more than a second since the store was opened.
+    pub fn wall_steps(&self) -> u64 {
+        self.inbox.wall_steps.load(Ordering::Relaxed)
+    }
+
+    async fn call(&self, op: Op) -> Result<Reply> {
+        let (ticket, answer) = self.inbox.send(op).await?;
+        let mut pending = Pending {
+            inbox: &self.inbox,
+            ticket,
+            answer: Some(answer),
+        };
+        let reply = match pending.answer.as_mut() {
+            Some(answer) => answer.await,
+            None => return Err(closed()),
+        };
+        pending.answer = None;
+        reply.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+/// A call under way. If its future is dropped, what it would have been given goes back.
+struct Pending<'a> {
+    inbox: &'a Arc<Inbox>,
+    ticket: Ticket,
+    answer: Option<oneshot::Receiver<Result<Reply>>>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let Some(mut answer) = self.answer.take() else {
+            return;
+        };
+        answer.close();
+        match answer.try_recv() {
+            Ok(Ok(Reply::Lease(leased))) => self.inbox.give_back(leased),
+            _ => self.inbox.put(Call::Abandon(self.ticket)),
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Code::Unavailable, "the store is closed")
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<thread::JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| Error::new(Code::Unavailable, format!("cannot start a thread: {error}")))
+}
+
+/// What the core thread owns.
+struct Core {
+    machine: Machine,
+    clock: Arc<dyn Clock>,
+    inbox: Arc<Inbox>,
+    writer: Writer,
+    notices: broadcast::Sender<Notice>,
+    callers: HashMap<Ticket, oneshot::Sender<Result<Reply>>>,
+}
+
+impl Core {
+    fn run(mut self) {
+        let mut more = true;
+        loop {
+            let wait = if more {
+                Some(std::time::Duration::ZERO)
+            } else {
+                self.machine.next_wake(self.clock.now())
+            };
+            let taken = self.inbox.take(wait, &*self.clock);
+            let closing = taken.closing.is_some();
+            more = self.work(taken.calls, taken.done, taken.broken);
+            if closing {
+                let closers = self.inbox.stop();
+                let Core {
+                    machine,
+                    writer,
+                    callers,
+                    inbox,
+                    ..
+                } = self;
+                let result = writer.close(&machine);
+                drop((machine, callers));
+                for closer in closers {
+                    let _ = closer.send(result.clone());
+                }
+                drop(inbox);
+                return;
+            }
+        }
+    }
+
+    /// One round: what has come in, what time has brought, and the records of both.
+    fn work(
+        &mut self,
+        calls: Vec<Call>,
+        done: Vec<crate::machine::Done>,
+        broken: Option<Error>,
+    ) -> bool {
+        let now = self.clock.now();
+        let machine = &mut self.machine;
+        machine.synced = self.writer.synced();
+        machine.written = self.writer.written();
+        machine.watched = self.notices.receiver_count() > 0;
+        if let Some(error) = broken {
+            machine.stop(error);
+        }
+        let more = machine.advance(now);
+        done.into_iter().for_each(|done| machine.done(done, now));
+        let mut units = 0;
+        for call in calls {
+            match call {
+                Call::Op {
+                    ticket,
+                    op,
+                    units: held,
+                    answer,
+                } => {
+                    units += held;
+                    self.callers.insert(ticket, answer);
+                    machine.apply(ticket, *op, now);
+                }
+                Call::Abandon(ticket) => {
+                    machine.abandon(ticket);
+                    self.callers.remove(&ticket);
+                }
+                Call::GiveBack(tokens) => machine.give_back(tokens, now),
+            }
+        }
+        machine.finish(now);
+        self.inbox
+            .wall_steps
+            .store(machine.wall_steps, Ordering::Relaxed);
+        self.dispatch(units);
+        if let Some(error) = self.machine.broken() {
+            self.inbox.set_health(error);
+        }
+        more
+    }
+
+    /// Sends out what the machine left.
+    fn dispatch(&mut self, units: usize) {
+        let out = std::mem::take(&mut self.machine.out);
+        for notice in out.notices {
+            // Nobody listening is fine.
+            let _ = self.notices.send(notice);
+        }
+        let mut waiting = Vec::new();
+        for answer in out.answers {
+            let Some(caller) = self.callers.remove(&answer.ticket) else {
+                continue;
+            };
+            match answer.after {
+                After::Nothing => self.inbox.answer(caller, answer.reply),
+                after => waiting.push(Waiting {
+                    caller,
+                    reply: answer.reply,
+                    after,
+                }),
+            }
+        }
+        self.writer.send(Batch {
+            writes: out.writes,
+            waiting,
+            tasks: out.tasks,
+            units,
+        });
+    }
+}
+
+/// Runs tasks until there are no more to come.
+fn maintain(tasks: std::sync::mpsc::Receiver<Task>, disk: Arc<dyn Disk>, inbox: Arc<Inbox>) {
+    for task in tasks {
+        inbox.done(task.run(&*disk));
+    }
+}
+
+impl Drop for Embedded {
+    /// Closes the store if nobody did.
+    fn drop(&mut self) {
+        self.inbox.close(None);
+        if let Some(core) = self
+            .core
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take()
+        {
+            let _ = core.join();
+        }
+    }
+}
+
+macro_rules! expect {
+    ($self:ident, $op:expr, $reply:pat => $value:expr) => {
+        match $self.call($op).await? {
+            $reply => Ok($value),
+            _ => Err(Error::new(
+                Code::Internal,
+                "the machine answered another question",
+            )),
+        }
+    };
+}
+
+#[async_trait]
+impl Engine for Embedded {
+    async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
+        expect!(self, Op::Push(jobs), Reply::Push(pushed) => pushed)
+    }
+
+    async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
+        expect!(self, Op::Lease(ask), Reply::Lease(leased) => leased)
+    }
+
+    async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
+        expect!(self, Op::Settle(items), Reply::Settle(settled) => settled)
+    }
+
+    async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+        expect!(self, Op::Extend(items), Reply::Extend(extended) => extended)
+    }
+
+    async fn find(&self, which: Which) -> Result<Option<Job>> {
+        expect!(self, Op::Find(which), Reply::Find(found) => found.map(|job| *job))
+    }
+
+    async fn list(&self, query: Query) -> Result<Page> {
+        expect!(self, Op::List(query), Reply::List(page) => page)
+    }
+
+    async fn steer(&self, order: Order) -> Result<Steered> {
+        expect!(self, Op::Steer(order), Reply::Steer(steered) => steered)
+    }
+
+    async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
+        expect!(self, Op::Queues(names), Reply::Queues(queues) => queues)
+    }
+
+    async fn change(&self, change: Change) -> Result<()> {
+        expect!(self, Op::Change(change), Reply::Change => ())
+    }
+
+    async fn catalog(&self) -> Result<Catalog> {
+        expect!(self, Op::Catalog, Reply::Catalog(catalog) => catalog)
+    }
+
+    async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
+        expect!(self, Op::Publish(message), Reply::Publish(pushed) => pushed)
+    }
+
+    async fn audit(&self) -> Result<Audit> {
+        expect!(self, Op::Audit, Reply::Audit(audit) => audit)
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.inbox.health()
+    }
+
+    async fn close(&self) -> Result<()> {
+        let (done, closed_well) = oneshot::channel();
+        self.inbox.close(Some(done));
+        closed_well.await.unwrap_or_else(|_| Err(closed()))
+    }
+}

@@ -1,0 +1,227 @@
+//! Where calls wait for the core thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use auxo_core::clock::Clock;
+use auxo_core::job::Leased;
+use auxo_core::{Error, Result, Token};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::closed;
+use crate::machine::{Done, Op, Reply, Ticket};
+
+/// How much may be under way, in units of a kilobyte.
+const UNITS: usize = 64 << 10;
+
+pub enum Call {
+    Op {
+        ticket: Ticket,
+        op: Box<Op>,
+        units: usize,
+        answer: oneshot::Sender<Result<Reply>>,
+    },
+    /// Nobody waits for this call any more.
+    Abandon(Ticket),
+    /// These were lent to a call that nobody waits for any more.
+    GiveBack(Vec<Token>),
+}
+
+type Closer = oneshot::Sender<Result<()>>;
+
+pub struct Inbox {
+    state: Mutex<State>,
+    bell: Condvar,
+    room: Semaphore,
+    tickets: AtomicU64,
+    health: Mutex<Option<Error>>,
+    pub wall_steps: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<Call>,
+    done: Vec<Done>,
+    broken: Option<Error>,
+    nudged: bool,
+    closing: bool,
+    stopped: bool,
+    closers: Vec<Closer>,
+}
+
+/// What the core thread took out.
+pub struct Taken {
+    pub calls: Vec<Call>,
+    pub done: Vec<Done>,
+    pub broken: Option<Error>,
+    pub closing: Option<()>,
+}
+
+impl Inbox {
+    pub fn new() -> Arc<Inbox> {
+        Arc::new(Inbox {
+            state: Mutex::default(),
+            bell: Condvar::new(),
+            room: Semaphore::new(UNITS),
+            tickets: AtomicU64::new(1),
+            health: Mutex::default(),
+            wall_steps: AtomicU64::new(0),
+        })
+    }
+
+    /// Puts an operation in when there is room; answers its ticket and where the answer will come.
+    pub async fn send(&self, op: Op) -> Result<(Ticket, oneshot::Receiver<Result<Reply>>)> {
+        let units = units(&op);
+        let permit = self
+            .room
+            .acquire_many(units as u32)
+            .await
+            .map_err(|_| closed())?;
+        permit.forget();
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let (answer, receiver) = oneshot::channel();
+        self.put(Call::Op {
+            ticket,
+            op: Box::new(op),
+            units,
+            answer,
+        });
+        Ok((ticket, receiver))
+    }
+
+    pub fn put(&self, call: Call) {
+        let mut state = self.lock();
+        // A call to a closed store is answered by dropping it.
+        if !state.stopped {
+            state.calls.push(call);
+            self.bell.notify_one();
+        }
+    }
+
+    pub fn done(&self, done: Done) {
+        self.lock().done.push(done);
+        self.bell.notify_one();
+    }
+
+    /// The writer could not write.
+    pub fn broken(&self, error: Error) {
+        self.set_health(&error);
+        self.lock().broken = Some(error);
+        self.bell.notify_one();
+    }
+
+    /// The clock was moved by hand.
+    pub fn nudge(&self) {
+        self.lock().nudged = true;
+        self.bell.notify_one();
+    }
+
+    pub fn close(&self, closer: Option<Closer>) {
+        let mut state = self.lock();
+        state.closing = true;
+        match closer {
+            Some(closer) if state.stopped => drop(closer.send(Ok(()))),
+            closer => state.closers.extend(closer),
+        }
+        self.bell.notify_one();
+    }
+
+    /// Ends the inbox; answers who wants to know when all is closed.
+    pub fn stop(&self) -> Vec<Closer> {
+        self.room.close();
+        let mut state = self.lock();
+        state.stopped = true;
+        state.calls.clear();
+        std::mem::take(&mut state.closers)
+    }
+
+    /// Waits until there is something, or for as long as the machine allows.
+    pub fn take(&self, wait: Option<Duration>, clock: &dyn Clock) -> Taken {
+        let mut state = self.lock();
+        let idle = |state: &State| {
+            state.calls.is_empty()
+                && state.done.is_empty()
+                && state.broken.is_none()
+                && !state.nudged
+                && !state.closing
+        };
+        let real = match wait {
+            Some(wait) if wait.is_zero() => Some(Duration::ZERO),
+            Some(wait) => clock.real_wait(wait),
+            None => None,
+        };
+        if idle(&state) {
+            state = match real {
+                Some(wait) if wait.is_zero() => state,
+                Some(wait) => {
+                    let waited = self
+                        .bell
+                        .wait_timeout_while(state, wait, |state| idle(state));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self
+                    .bell
+                    .wait_while(state, |state| idle(state))
+                    .unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        state.nudged = false;
+        Taken {
+            calls: std::mem::take(&mut state.calls),
+            done: std::mem::take(&mut state.done),
+            broken: state.broken.take(),
+            closing: state.closing.then_some(()),
+        }
+    }
+
+    /// Lets so much more come in.
+    pub fn release(&self, units: usize) {
+        self.room.add_permits(units);
+    }
+
+    /// Gives an answer. Jobs that were lent to somebody who has gone are taken back.
+    pub fn answer(&self, caller: oneshot::Sender<Result<Reply>>, reply: Result<Reply>) {
+        if let Err(Ok(Reply::Lease(leased))) = caller.send(reply) {
+            self.give_back(leased);
+        }
+    }
+
+    pub fn give_back(&self, leased: Vec<Leased>) {
+        if !leased.is_empty() {
+            self.put(Call::GiveBack(
+                leased.into_iter().map(|leased| leased.token).collect(),
+            ));
+        }
+    }
+
+    pub fn set_health(&self, error: &Error) {
+        self.health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| error.clone());
+    }
+
+    pub fn health(&self) -> Result<()> {
+        match &*self.health.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.clone()),
+            None if self.room.is_closed() => Err(closed()),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much room an operation takes.
+fn units(op: &Op) -> usize {
+    let bytes = match op {
+        Op::Push(jobs) => jobs.iter().map(|job| job.spec.payload.len() + 256).sum(),
+        Op::Publish(message) => message.spec.payload.len(),
+        Op::Settle(items) => items.len() * 64,
+        _ => 0,
+    };
+    (1 + bytes / 1024).min(UNITS)
+}

@@ -1,0 +1,661 @@
+//! The state machine: (state, operation, now) gives (state, records, answers), and nothing else plays a part.
+//!
+//! It owns all queue state and runs on one thread without locks. It reads from the disk when a job is not in memory, but
+//! never writes to it: records collect in the log's current group, and what must be done beside is left in the
+//! [`Outbox`]. Whoever drives it writes the groups, runs the tasks and sends the answers, in the engine with threads, in
+//! the simulation step by step from a seed.
+//!
+//! Each change of state is a record, and each record is taken in by an `absorb_…` function that recovery calls as well:
+//! what a restart rebuilds is what the running machine had.
+
+mod audit;
+mod catalog;
+mod checkpoint;
+pub mod classes;
+mod import;
+mod lease;
+mod line;
+mod list;
+mod push;
+mod queue;
+mod recovery;
+mod settle;
+mod steer;
+mod timers;
+mod upkeep;
+mod view;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use auxo_core::engine::{
+    Ask, Audit, Catalog, Change, Extend, Extended, Message, Order, Page, Pushed, Query, Settle,
+    Settled, Steered, Which,
+};
+use auxo_core::event::Notice;
+use auxo_core::job::{Job, Leased};
+use auxo_core::life::Event;
+use auxo_core::queue::{QueueConfig, QueueInfo};
+use auxo_core::schedule::Schedule;
+use auxo_core::time::{Base, Now, Timestamp};
+use auxo_core::topic::Subscription;
+use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result};
+use bytes::Bytes;
+use hashbrown::HashMap;
+
+pub use self::import::Survey;
+use self::line::Lane;
+use self::queue::Queue;
+pub use self::upkeep::{Done, Task};
+use crate::damage::Trouble;
+use crate::dice::Dice;
+use crate::log::{Log, Write};
+use crate::record::{
+    From, Gone, Kept, Lease, Place, Position, Previous, Put, Record, Remove, Stored,
+};
+use crate::segment::Finder;
+use crate::stream::{Later, Spot, Stream};
+
+/// Names a call whose answer is awaited.
+pub type Ticket = u64;
+
+/// Something to do, as the engine's callers ask for it.
+pub enum Op {
+    Push(Vec<NewJob>),
+    Lease(Ask),
+    Settle(Vec<Settle>),
+    Extend(Vec<Extend>),
+    Find(Which),
+    List(Query),
+    Steer(Order),
+    Queues(Option<Vec<QueueName>>),
+    Change(Change),
+    Catalog,
+    Publish(Message),
+    Audit,
+}
+
+/// The answer to an [`Op`].
+pub enum Reply {
+    Push(Vec<Result<Pushed>>),
+    Lease(Vec<Leased>),
+    Settle(Vec<Result<Settled>>),
+    Extend(Vec<Result<Extended>>),
+    Find(Option<Box<Job>>),
+    List(Page),
+    Steer(Steered),
+    Queues(Vec<QueueInfo>),
+    Change,
+    Catalog(Catalog),
+    Publish(Vec<Pushed>),
+    Audit(Audit),
+}
+
+/// An answer, and what must have happened to the records so far before it may be given.
+pub struct Answer {
+    pub ticket: Ticket,
+    pub reply: Result<Reply>,
+    pub after: After,
+}
+
+/// What an answer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum After {
+    /// Nothing: it changed nothing.
+    Nothing,
+    /// The records are in the file: a kill does not undo them.
+    Written,
+    /// The records are as safe as the engine was told to make them.
+    Synced,
+}
+
+/// What the machine wants done.
+#[derive(Default)]
+pub struct Outbox {
+    pub answers: Vec<Answer>,
+    pub writes: Vec<Write>,
+    pub tasks: Vec<Task>,
+    pub notices: Vec<Notice>,
+}
+
+/// What a machine is built with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The size at which a segment is sealed.
+    pub segment_size: u64,
+    /// This process, as timelines name it.
+    pub node: Arc<str>,
+    /// The most queues there may be.
+    pub max_queues: u32,
+}
+
+/// A step that may find the disk in trouble.
+type Step<T> = std::result::Result<T, Trouble>;
+
+/// See the module.
+pub struct Machine {
+    settings: Settings,
+    log: Log,
+    dice: Dice,
+    queues: Vec<Queue>,
+    by_name: HashMap<QueueName, u32>,
+    leases: HashMap<u64, Held>,
+    /// Deadlines of leases, with the token's counter; entries of leases that ended or were prolonged stay until met.
+    deadlines: BinaryHeap<Reverse<(u64, u64, u64)>>,
+    /// Jobs with a time to live, by the clock that ends it.
+    expiry: [Stream; 2],
+    /// Done jobs and tombstones, by when they are forgotten.
+    keep: Stream,
+    /// Places of keys in segments that have no index file.
+    recent_keys: HashMap<u64, Vec<Place>>,
+    /// Dead and done jobs in such segments, by queue, time and id.
+    recent_dead: BTreeMap<(u32, u64, u64), Place>,
+    recent_done: BTreeMap<(u32, u64, u64), Place>,
+    subscriptions: BTreeMap<(String, String), Subscription>,
+    schedules: BTreeMap<String, Schedule>,
+    last_id: JobId,
+    /// How many leases were ever given.
+    counter: u64,
+    /// Behind the record with which this process opened the log.
+    opened: Position,
+    /// The steady clock when the last group was committed; a restart does not go behind it.
+    stamp: Timestamp,
+    waiting: HashMap<Ticket, Waiter>,
+    /// Who waits for queues that do not exist yet.
+    strangers: HashMap<QueueName, Vec<Ticket>>,
+    wait_ends: BTreeSet<(u64, Ticket)>,
+    alarms: BTreeSet<(u64, u32)>,
+    /// Queues with waiters in which something changed.
+    dirty: Vec<u32>,
+    /// The earliest tick of a schedule on the steady clock, if it is known.
+    next_tick: Option<u64>,
+    /// How far the wall clock was ahead of the steady one.
+    lead: Option<i64>,
+    /// How often the wall clock was stepped by more than a second.
+    pub wall_steps: u64,
+    /// Up to where the log is on the disk; told by whoever writes it.
+    pub synced: Position,
+    /// Up to where the log is in the files.
+    pub written: Position,
+    /// Segments below this one are covered by the checkpoint on the disk.
+    checkpointed: u32,
+    upkeep: upkeep::Upkeep,
+    /// Whether somebody watches.
+    pub watched: bool,
+    sequence: u64,
+    /// Why the machine does nothing any more.
+    broken: Option<Error>,
+    pub out: Outbox,
+}
+
+/// A lease that runs.
+#[derive(Clone, Debug)]
+struct Held {
+    place: Place,
+    queue: u32,
+    counter: u64,
+    nonce: u64,
+    /// On the steady clock.
+    deadline: u64,
+    ttr: u32,
+    /// On the wall clock.
+    leased_at: Timestamp,
+    worker: Arc<str>,
+    attempt: u32,
+    payload: u32,
+    weight: u32,
+    plain: bool,
+    cancel: bool,
+    progress: Option<Bytes>,
+}
+
+/// A lease call that waits.
+struct Waiter {
+    ask: Ask,
+    until: u64,
+}
+
+impl Machine {
+    /// Does one operation. The answer, or in the case of a lease that waits the later answer, goes to the outbox.
+    pub fn apply(&mut self, ticket: Ticket, op: Op, now: Now) {
+        if let Some(error) = &self.broken {
+            let reply = Err(error.clone());
+            self.out.answers.push(Answer {
+                ticket,
+                reply,
+                after: After::Nothing,
+            });
+            return;
+        }
+        let step = self
+            .make_room(now)
+            .and_then(|()| self.step(ticket, op, now));
+        match step {
+            Ok(Some((reply, after))) => self.out.answers.push(Answer {
+                ticket,
+                reply,
+                after,
+            }),
+            Ok(None) => {}
+            Err(trouble) => {
+                let error = self.fail(trouble);
+                self.out.answers.push(Answer {
+                    ticket,
+                    reply: Err(error),
+                    after: After::Nothing,
+                });
+            }
+        }
+    }
+
+    fn step(&mut self, ticket: Ticket, op: Op, now: Now) -> Step<Option<(Result<Reply>, After)>> {
+        let read = |reply| Ok(Some((Ok(reply), After::Nothing)));
+        let write = |reply| Ok(Some((Ok(reply), After::Synced)));
+        match op {
+            Op::Push(jobs) => write(Reply::Push(self.push_all(jobs, now)?)),
+            Op::Lease(ask) => match self.lease(&ask, now)? {
+                Some((leased, after)) => Ok(Some((Ok(Reply::Lease(leased)), after))),
+                None if ask.wait.is_zero() => read(Reply::Lease(Vec::new())),
+                None => {
+                    self.wait(ticket, ask, now);
+                    Ok(None)
+                }
+            },
+            Op::Settle(items) => write(Reply::Settle(self.settle_all(items, now)?)),
+            Op::Extend(items) => {
+                let extended = self.extend_all(items, now);
+                Ok(Some((Ok(Reply::Extend(extended)), After::Written)))
+            }
+            Op::Find(which) => read(Reply::Find(self.find(&which, now)?.map(Box::new))),
+            Op::List(query) => Ok(Some((
+                self.list(&query, now)?.map(Reply::List),
+                After::Nothing,
+            ))),
+            Op::Steer(order) => Ok(Some((
+                self.steer(order, now)?.map(Reply::Steer),
+                After::Synced,
+            ))),
+            Op::Queues(names) => read(Reply::Queues(self.show_queues(names, now)?)),
+            Op::Change(change) => Ok(Some((
+                self.change(change, now)?.map(|()| Reply::Change),
+                After::Synced,
+            ))),
+            Op::Catalog => read(Reply::Catalog(self.catalog())),
+            Op::Publish(message) => Ok(Some((
+                self.publish(message, now)?.map(Reply::Publish),
+                After::Synced,
+            ))),
+            Op::Audit => read(Reply::Audit(self.audit(now)?)),
+        }
+    }
+
+    /// Serves who waits, keeps the log short, and closes the group of records. To be called after a batch of operations.
+    pub fn finish(&mut self, now: Now) {
+        if self.broken.is_none()
+            && let Err(trouble) = self.serve_dirty(now)
+        {
+            self.fail(trouble);
+        }
+        self.tend(now);
+        self.commit(now);
+        self.log.trim_tail(self.written);
+    }
+
+    fn commit(&mut self, now: Now) {
+        self.stamp = self.stamp.max(now.steady);
+        if let Some(write) = self.log.commit(self.synced, self.stamp) {
+            self.out.writes.push(write);
+        }
+    }
+
+    /// Stops for good: what cannot be read or written must not be guessed at.
+    pub fn fail(&mut self, trouble: Trouble) -> Error {
+        let error = Error::from(trouble);
+        self.stop(error.clone());
+        error
+    }
+
+    /// Stops for good, answering everybody who waits.
+    pub fn stop(&mut self, error: Error) {
+        if self.broken.is_none() {
+            self.broken = Some(error.clone());
+        }
+        for (ticket, _) in self.waiting.drain() {
+            self.out.answers.push(Answer {
+                ticket,
+                reply: Err(error.clone()),
+                after: After::Nothing,
+            });
+        }
+        self.wait_ends.clear();
+        self.alarms.clear();
+    }
+
+    /// Why the machine stopped, if it did.
+    pub fn broken(&self) -> Option<&Error> {
+        self.broken.as_ref()
+    }
+
+    /// The steady clock must not show less than this.
+    pub fn stamp(&self) -> Timestamp {
+        self.stamp
+    }
+
+    /// Writes a job record and takes it in.
+    fn put(
+        &mut self,
+        event: Option<Event>,
+        from: From,
+        previous: Option<Previous>,
+        job: Stored,
+    ) -> Place {
+        let put = Put {
+            event,
+            from,
+            previous,
+            job,
+        };
+        let offset = self.log.append_put(&put);
+        let weight = self.log.position().offset - offset;
+        self.absorb_put(&put, self.log.active, offset, weight)
+    }
+
+    /// Takes a job record in: it becomes the job's current one, and the one before is none any more.
+    fn absorb_put(&mut self, put: &Put, segment: u32, offset: u32, weight: u32) -> Place {
+        let job = &put.job;
+        let payload = job.payload.len() as u32;
+        let place = self.admit(job, segment, offset, weight);
+        if let Some(previous) = put.previous {
+            self.log
+                .segment_mut(previous.place.segment)
+                .kill(previous.place.ord, previous.weight);
+        }
+        if put.event.is_none() && put.from == From::Leased {
+            // Compaction moved the record of a leased job.
+            self.log.segment_mut(segment).taken.set(place.ord);
+            if let Some(held) = self.leases.get_mut(&job.id.0) {
+                held.place = place;
+            }
+            return place;
+        }
+        if put.from == From::Leased {
+            self.leases.remove(&job.id.0);
+        }
+        self.last_id = self.last_id.max(job.id);
+        let queue = &mut self.queues[job.queue as usize];
+        if let Some(previous) = put.previous {
+            queue.leave(put.from, previous.payload, previous.line);
+        }
+        let expired = job.dead == Some(auxo_core::job::DeadReason::Expired);
+        queue.enter(put.from, job.kept, expired, payload, job.line());
+        self.line_up(job, place);
+        place
+    }
+
+    /// Gives a job record its number in the segment, and makes it findable by id and key.
+    fn admit(&mut self, job: &Stored, segment: u32, offset: u32, weight: u32) -> Place {
+        let file = self.log.segment_mut(segment);
+        let ord = file.add(weight);
+        if let Finder::Memory(recent) = &mut file.finder {
+            recent.add(job.id.0, ord, offset);
+        }
+        let place = Place {
+            segment,
+            ord,
+            offset,
+        };
+        if let Some(hash) = job.key_hash() {
+            self.recent_keys.entry(hash).or_default().push(place);
+        }
+        place
+    }
+
+    /// Puts a job record into the lines it belongs in.
+    fn line_up(&mut self, job: &Stored, place: Place) {
+        let id = job.id.0;
+        match job.kept {
+            Kept::Waiting => {
+                self.join_line(job, place);
+                if !self.queues[job.queue as usize].waiters.is_empty() {
+                    self.dirty.push(job.queue);
+                }
+                if let Some(expires) = job.expires {
+                    let spot = Spot {
+                        time: expires.at.0,
+                        id,
+                        place,
+                    };
+                    self.expiry[expires.base as usize].insert(spot, Later::No);
+                }
+            }
+            Kept::Dead => {
+                let time = job.ended_at.unwrap_or_default().0;
+                self.recent_dead.insert((job.queue, time, id), place);
+            }
+            Kept::Done => {
+                self.recent_done.insert((job.queue, job.until.0, id), place);
+                self.keep.insert(
+                    Spot {
+                        time: job.until.0,
+                        id,
+                        place,
+                    },
+                    Later::No,
+                );
+            }
+            Kept::Tomb => self.keep.insert(
+                Spot {
+                    time: job.until.0,
+                    id,
+                    place,
+                },
+                Later::No,
+            ),
+        }
+    }
+
+    /// Puts a waiting job into its queue's line.
+    fn join_line(&mut self, job: &Stored, place: Place) {
+        let line = job.line();
+        let queue = &mut self.queues[job.queue as usize];
+        let fair = queue.config.fair;
+        let lane = queue
+            .lanes
+            .entry(job.priority)
+            .or_insert_with(|| Lane::new(fair));
+        let group = if fair { job.group_hash() } else { 0 };
+        let spot = Spot {
+            time: line.at.0,
+            id: job.id.0,
+            place,
+        };
+        let later = if line.at > job.created_at {
+            Later::Yes
+        } else {
+            Later::No
+        };
+        lane.line(group).stream(line.base).insert(spot, later);
+    }
+
+    fn remove(&mut self, remove: Remove) {
+        self.log.append(&Record::Remove(remove));
+        self.absorb_remove(&remove);
+    }
+
+    fn absorb_remove(&mut self, remove: &Remove) {
+        self.log
+            .segment_mut(remove.place.segment)
+            .kill(remove.place.ord, remove.weight);
+        if remove.from == From::Leased {
+            self.leases.remove(&remove.id.0);
+        }
+        let queue = &mut self.queues[remove.queue as usize];
+        queue.leave(remove.from, remove.payload, remove.line);
+        queue.gone(remove.how, remove.from);
+    }
+
+    fn absorb_lease(&mut self, lease: &Lease) {
+        for (i, item) in lease.items.iter().enumerate() {
+            let counter = lease.counter + i as u64;
+            let deadline = lease.at.0.saturating_add(u64::from(item.ttr));
+            self.log
+                .segment_mut(item.place.segment)
+                .taken
+                .set(item.place.ord);
+            self.queues[lease.queue as usize].lease(item.line);
+            self.counter = self.counter.max(counter);
+            self.deadlines.push(Reverse((deadline, item.id.0, counter)));
+            let held = Held {
+                place: item.place,
+                queue: lease.queue,
+                counter,
+                nonce: lease.nonce,
+                deadline,
+                ttr: item.ttr,
+                leased_at: lease.wall,
+                worker: lease.worker.clone(),
+                attempt: item.attempt,
+                payload: item.payload,
+                weight: item.weight,
+                plain: item.plain,
+                cancel: false,
+                progress: None,
+            };
+            self.leases.insert(item.id.0, held);
+        }
+    }
+
+    fn absorb_ack(&mut self, id: JobId) {
+        let Some(held) = self.leases.remove(&id.0) else {
+            return;
+        };
+        self.log
+            .segment_mut(held.place.segment)
+            .kill(held.place.ord, held.weight);
+        let queue = &mut self.queues[held.queue as usize];
+        queue.leave(
+            From::Leased,
+            held.payload,
+            auxo_core::Due {
+                at: Timestamp(0),
+                base: Base::Steady,
+            },
+        );
+        queue.books.done += 1;
+    }
+
+    fn absorb_extend(&mut self, id: JobId, deadline: Timestamp, ttr: u32, progress: Option<Bytes>) {
+        if let Some(held) = self.leases.get_mut(&id.0) {
+            held.deadline = deadline.0;
+            held.ttr = ttr;
+            if progress.is_some() {
+                held.progress = progress;
+            }
+            self.deadlines
+                .push(Reverse((deadline.0, id.0, held.counter)));
+        }
+    }
+
+    /// The number of a queue, which is made if need be and if there is room for another.
+    fn queue_number(&mut self, name: &QueueName) -> Result<u32> {
+        if let Some(number) = self.by_name.get(name) {
+            return Ok(*number);
+        }
+        if self.queues.len() >= self.settings.max_queues as usize {
+            let limit = self.settings.max_queues;
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("there are {limit} queues already, the most there may be"),
+            ));
+        }
+        let number = self.queues.len() as u32;
+        let config = QueueConfig::default();
+        self.log.append(&Record::Queue {
+            number,
+            name: name.clone(),
+            config: config.clone(),
+        });
+        self.absorb_queue(number, name.clone(), config);
+        Ok(number)
+    }
+
+    /// Takes in a queue's settings; answers whether they are ones that change its lanes.
+    fn absorb_queue(&mut self, number: u32, name: QueueName, config: QueueConfig) -> bool {
+        match self.queues.get_mut(number as usize) {
+            Some(queue) => {
+                let turned = queue.config.fair != config.fair;
+                if queue.config.rate != config.rate {
+                    queue.bucket = None;
+                }
+                queue.config = config;
+                turned
+            }
+            None => {
+                self.by_name.insert(name.clone(), number);
+                self.queues.push(Queue::new(name.clone(), config));
+                self.welcome(&name, number);
+                false
+            }
+        }
+    }
+
+    /// Tells who watches.
+    fn notice(
+        &mut self,
+        queue: u32,
+        job: JobId,
+        event: Event,
+        now: Now,
+        by: &Arc<str>,
+        note: &str,
+    ) {
+        self.sequence += 1;
+        if self.watched {
+            self.out.notices.push(Notice {
+                sequence: self.sequence,
+                at: now.wall,
+                queue: self.queues[queue as usize].name.clone(),
+                job,
+                event,
+                by: by.clone(),
+                note: Arc::from(note),
+            });
+        }
+    }
+
+    fn gone_from(job: &Stored) -> From {
+        match (job.kept, job.dead) {
+            (Kept::Waiting, _) => From::Waiting,
+            (Kept::Dead, Some(auxo_core::job::DeadReason::Expired)) => From::Expired,
+            (Kept::Dead, _) => From::Dead,
+            (Kept::Done, _) => From::Done,
+            (Kept::Tomb, _) => From::Tomb,
+        }
+    }
+
+    /// Removes a job that is not leased.
+    fn drop_job(&mut self, job: &Stored, place: Place, how: Gone) {
+        self.remove(Remove {
+            how,
+            from: Machine::gone_from(job),
+            queue: job.queue,
+            id: job.id,
+            place,
+            payload: job.payload.len() as u32,
+            weight: job.weight,
+            line: job.line(),
+        });
+    }
+
+    /// Replaces the record of a job that is not leased.
+    fn rewrite(&mut self, event: Event, before: &Stored, place: Place, job: Stored) -> Place {
+        let previous = Previous {
+            place,
+            payload: before.payload.len() as u32,
+            weight: before.weight,
+            line: before.line(),
+        };
+        self.put(Some(event), Machine::gone_from(before), Some(previous), job)
+    }
+}

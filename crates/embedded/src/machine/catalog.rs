@@ -1,0 +1,296 @@
+//! What is set up besides jobs: queues and their settings, subscriptions, schedules.
+
+use std::ops::Bound;
+
+use auxo_core::engine::{Catalog, Change};
+use auxo_core::queue::{Counts, QueueInfo};
+use auxo_core::time::{Base, Now, Timestamp};
+use auxo_core::{Code, Error, QueueName, Result};
+
+use super::classes;
+use super::queue::Lined;
+use super::{Machine, Step};
+use crate::index::StreamKey;
+use crate::record::{Kept, Place, Record};
+use crate::segment::Finder;
+
+impl Machine {
+    pub(super) fn change(&mut self, change: Change, now: Now) -> Step<Result<()>> {
+        let missing = |what: String| Err(Error::new(Code::NotFound, what));
+        Ok(match change {
+            Change::Queue(name, config) => {
+                let number = match self.queue_number(&name) {
+                    Ok(number) => number,
+                    Err(error) => return Ok(Err(error)),
+                };
+                self.log.append(&Record::Queue {
+                    number,
+                    name: name.clone(),
+                    config: config.clone(),
+                });
+                if self.absorb_queue(number, name, config) {
+                    self.rebuild_lanes(number)?;
+                }
+                self.dirty.push(number);
+                Ok(())
+            }
+            Change::Subscribe(subscription) => {
+                self.log.append(&Record::Subscribe(subscription.clone()));
+                self.subscriptions.insert(
+                    (subscription.topic.clone(), subscription.name.clone()),
+                    subscription,
+                );
+                Ok(())
+            }
+            Change::Unsubscribe(topic, name) => {
+                if self
+                    .subscriptions
+                    .remove(&(topic.clone(), name.clone()))
+                    .is_none()
+                {
+                    return Ok(missing(format!(
+                        "topic {topic:?} has no subscription {name:?}"
+                    )));
+                }
+                self.log.append(&Record::Unsubscribe { topic, name });
+                Ok(())
+            }
+            Change::Schedule(mut schedule) => {
+                schedule.next = schedule.rearm(now);
+                schedule.last = self.schedules.get(&schedule.name).and_then(|old| old.last);
+                self.log
+                    .append(&Record::Schedule(Box::new(schedule.clone())));
+                self.schedules.insert(schedule.name.clone(), schedule);
+                self.set_next_tick(now);
+                Ok(())
+            }
+            Change::Unschedule(name) => {
+                if self.schedules.remove(&name).is_none() {
+                    return Ok(missing(format!("there is no schedule {name:?}")));
+                }
+                self.log.append(&Record::Unschedule(name));
+                self.set_next_tick(now);
+                Ok(())
+            }
+        })
+    }
+
+    pub(super) fn catalog(&self) -> Catalog {
+        Catalog {
+            subscriptions: self.subscriptions.values().cloned().collect(),
+            schedules: self.schedules.values().cloned().collect(),
+        }
+    }
+
+    pub(super) fn show_queues(
+        &mut self,
+        names: Option<Vec<QueueName>>,
+        now: Now,
+    ) -> Step<Vec<QueueInfo>> {
+        let mut numbers: Vec<u32> = match names {
+            None => (0..self.queues.len() as u32).collect(),
+            Some(names) => names
+                .iter()
+                .filter_map(|name| self.by_name.get(name).copied())
+                .collect(),
+        };
+        numbers.sort_by(|a, b| {
+            self.queues[*a as usize]
+                .name
+                .cmp(&self.queues[*b as usize].name)
+        });
+        numbers.dedup();
+        numbers
+            .into_iter()
+            .map(|number| self.show_queue(number, now))
+            .collect()
+    }
+
+    fn show_queue(&mut self, number: u32, now: Now) -> Step<QueueInfo> {
+        for base in [Base::Steady, Base::Wall] {
+            self.move_frontier(number, base, now.of(base).0)?;
+        }
+        let next_due = self.next_due_time(number, now)?;
+        let queue = &mut self.queues[number as usize];
+        let rate_wait = queue
+            .config
+            .rate
+            .zip(queue.bucket.as_mut())
+            .and_then(|(rate, bucket)| {
+                let empty = bucket.available(rate, now.steady) == 0;
+                empty.then(|| now.on_wall(super::view::steady(bucket.next_at(rate, now.steady).0)))
+            });
+        let sum = |of: fn(&Lined) -> u64| queue.lined.iter().map(of).sum();
+        Ok(QueueInfo {
+            name: queue.name.clone(),
+            config: queue.config.clone(),
+            counts: Counts {
+                scheduled: sum(|lined| lined.later),
+                ready: sum(|lined| lined.ready),
+                leased: queue.leased,
+                dead: queue.books.dead + queue.books.expired,
+                done: queue.done,
+            },
+            bytes: queue.bytes,
+            books: queue.books,
+            waiting: queue.waiters.len() as u64,
+            last_asked: queue.last_asked,
+            next_due,
+            rate_wait,
+        })
+    }
+
+    /// Counts the jobs between the frontier and now over to the other side.
+    fn move_frontier(&mut self, number: u32, base: Base, now: u64) -> Step<()> {
+        if self.queues[number as usize].lined(base).follow(now) {
+            return Ok(());
+        }
+        let frontier = self.queues[number as usize].lined(base).frontier;
+        let (low, high) = (frontier.min(now), frontier.max(now));
+        let passed = self.count_line(number, base, low, high)?;
+        let lined = self.queues[number as usize].lined(base);
+        lined.frontier = now;
+        let (from, to) = if now > frontier {
+            (&mut lined.later, &mut lined.ready)
+        } else {
+            (&mut lined.ready, &mut lined.later)
+        };
+        *from -= passed;
+        *to += passed;
+        Ok(())
+    }
+
+    /// How many jobs in line have their time behind `low` and up to `high`.
+    fn count_line(&mut self, number: u32, base: Base, low: u64, high: u64) -> Step<u64> {
+        let mut count = 0;
+        let span = (
+            Bound::Excluded((low, u64::MAX)),
+            Bound::Included((high, u64::MAX)),
+        );
+        for lane in self.queues[number as usize].lanes.values() {
+            for line in lane.lines() {
+                let stream = if base == Base::Steady {
+                    &line.steady
+                } else {
+                    &line.wall
+                };
+                count += stream
+                    .memory(span.0, span.1)
+                    .filter(|spot| self.log.in_line(spot.place))
+                    .count() as u64;
+            }
+        }
+        for (segment, range) in self.line_ranges(number, base) {
+            let start = self.log.lower_bound(segment, range.clone(), (low + 1, 0))?;
+            let end = self.log.lower_bound(segment, range, (high + 1, 0))?;
+            for at in start..end {
+                let spot = self.log.entry(segment, at)?;
+                count += u64::from(self.log.in_line(spot.place));
+            }
+        }
+        Ok(count)
+    }
+
+    /// Where index files keep the jobs of a queue that wait by one clock, whatever their priority.
+    fn line_ranges(&self, number: u32, base: Base) -> Vec<(u32, std::ops::Range<u32>)> {
+        let class = classes::line(base);
+        let from = StreamKey {
+            queue: number,
+            class,
+            priority: 0,
+            group: 0,
+        };
+        let mut ranges = Vec::new();
+        for segment in self.log.segments.values() {
+            if let Finder::File(index) = &segment.finder {
+                let streams = index
+                    .streams_from(&from)
+                    .take_while(|(key, _)| (key.queue, key.class) == (number, class));
+                ranges.extend(streams.map(|(_, range)| (segment.number, range)));
+            }
+        }
+        ranges
+    }
+
+    /// When the next job that is not due yet falls due, as the wall clock will show it.
+    fn next_due_time(&mut self, number: u32, now: Now) -> Step<Option<Timestamp>> {
+        let mut next: Option<Timestamp> = None;
+        for base in [Base::Steady, Base::Wall] {
+            if self.queues[number as usize].lined(base).later == 0 {
+                continue;
+            }
+            let after = now.of(base).0;
+            let mut best: Option<u64> = None;
+            for lane in self.queues[number as usize].lanes.values() {
+                for line in lane.lines() {
+                    let stream = if base == Base::Steady {
+                        &line.steady
+                    } else {
+                        &line.wall
+                    };
+                    let first = stream
+                        .memory(Bound::Excluded((after, u64::MAX)), Bound::Unbounded)
+                        .find(|spot| self.log.in_line(spot.place));
+                    best = [best, first.map(|spot| spot.time)]
+                        .into_iter()
+                        .flatten()
+                        .min();
+                }
+            }
+            for (segment, range) in self.line_ranges(number, base) {
+                let start = self
+                    .log
+                    .lower_bound(segment, range.clone(), (after + 1, 0))?;
+                for at in start..range.end {
+                    let spot = self.log.entry(segment, at)?;
+                    if best.is_some_and(|best| best <= spot.time) {
+                        break;
+                    }
+                    if self.log.in_line(spot.place) {
+                        best = Some(spot.time);
+                        break;
+                    }
+                }
+            }
+            let on_wall = best.map(|at| {
+                now.on_wall(auxo_core::Due {
+                    at: Timestamp(at),
+                    base,
+                })
+            });
+            next = [next, on_wall].into_iter().flatten().min();
+        }
+        Ok(next)
+    }
+
+    /// Builds the lanes of a queue anew from what is stored: fair queues line their jobs up differently.
+    pub(super) fn rebuild_lanes(&mut self, number: u32) -> Step<()> {
+        self.queues[number as usize].lanes.clear();
+        let segments: Vec<u32> = self.log.segments.keys().copied().collect();
+        for segment in segments {
+            let file = self.log.segment(segment);
+            if matches!(file.finder, Finder::File(_)) {
+                self.attach_lines(segment, Some(number))?;
+                continue;
+            }
+            let places: Vec<Place> = match &file.finder {
+                Finder::Memory(recent) => (0..file.count)
+                    .filter(|ord| file.in_line(*ord))
+                    .map(|ord| Place {
+                        segment,
+                        ord,
+                        offset: recent.offset(ord),
+                    })
+                    .collect(),
+                Finder::File(_) => Vec::new(),
+            };
+            for place in places {
+                let job = self.log.read(place)?;
+                if job.queue == number && job.kept == Kept::Waiting {
+                    self.join_line(&job, place);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,417 @@
+//! Jobs go out: leases, and those who wait for one.
+
+use std::sync::Arc;
+
+use auxo_core::bucket::Bucket;
+use auxo_core::engine::{Ask, Settle};
+use auxo_core::job::Leased;
+use auxo_core::life::{Event, State};
+use auxo_core::time::{Now, millis};
+use auxo_core::{QueueName, Token};
+
+use super::settle::Ending;
+use super::view::{self, steady};
+use super::{After, Answer, Machine, Op, Reply, Step, Ticket, Waiter};
+use crate::damage::Trouble;
+use crate::record::{Kept, Lease, LeaseItem, Place, Record, Stored, lease_millis};
+use crate::segment::log_name;
+
+/// Empty lanes are kept for the next job of their priority, up to so many.
+const SPARE_LANES: usize = 64;
+
+impl Machine {
+    /// Lends from the first queue that has something; `None` when none has. The answer waits for the
+    /// record of the lease, and for the disk where a job was handed out for good.
+    pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
+        // Who waited longer comes first.
+        self.serve_dirty(now)?;
+        let named: Vec<u32> = ask
+            .queues
+            .iter()
+            .filter_map(|name| self.by_name.get(name).copied())
+            .collect();
+        for number in &named {
+            self.queues[*number as usize].last_asked = Some(now.wall);
+        }
+        for number in named {
+            if let Some(leased) = self.lease_from(number, ask, now)? {
+                return Ok(Some(leased));
+            }
+        }
+        Ok(None)
+    }
+
+    fn lease_from(
+        &mut self,
+        number: u32,
+        ask: &Ask,
+        now: Now,
+    ) -> Step<Option<(Vec<Leased>, After)>> {
+        let room = self.lease_room(number, now).min(ask.max) as usize;
+        let mut grabbed = Grab {
+            items: Vec::new(),
+            leased: Vec::new(),
+            // Until the disk knows that a new process counts leases, it could let the next one count the same.
+            after: if self.synced < self.opened {
+                After::Synced
+            } else {
+                After::Written
+            },
+        };
+        while grabbed.leased.len() < room {
+            let Some((place, job)) = self.next_due(number, now)? else {
+                break;
+            };
+            self.grab(&mut grabbed, place, job, ask, now);
+        }
+        if grabbed.leased.is_empty() {
+            return Ok(None);
+        }
+        let queue = &mut self.queues[number as usize];
+        if let (Some(rate), Some(bucket)) = (queue.config.rate, &mut queue.bucket) {
+            bucket.take(rate, now.steady, grabbed.leased.len() as u32);
+        }
+        self.seal_grab(number, &mut grabbed, ask, now);
+        Ok(Some((grabbed.leased, grabbed.after)))
+    }
+
+    /// How many jobs the queue's settings allow to be leased now.
+    fn lease_room(&mut self, number: u32, now: Now) -> u32 {
+        let queue = &mut self.queues[number as usize];
+        if queue.config.paused_out {
+            return 0;
+        }
+        let free = queue
+            .config
+            .max_leased
+            .map_or(u64::MAX, |max| u64::from(max).saturating_sub(queue.leased));
+        let tokens = match queue.config.rate {
+            None => u32::MAX,
+            Some(rate) => queue
+                .bucket
+                .get_or_insert_with(|| Bucket::full(rate, now.steady))
+                .available(rate, now.steady),
+        };
+        tokens.min(u32::try_from(free).unwrap_or(u32::MAX))
+    }
+
+    /// The next due job of a queue. What has expired is buried on the way.
+    fn next_due(&mut self, number: u32, now: Now) -> Step<Option<(Place, Stored)>> {
+        loop {
+            let Machine { queues, log, .. } = self;
+            let queue = &mut queues[number as usize];
+            let mut found = None;
+            for lane in queue.lanes.values_mut() {
+                found = lane.due(log, now)?;
+                if found.is_some() {
+                    break;
+                }
+            }
+            if queue.lanes.len() > SPARE_LANES {
+                queue.lanes.retain(|_, lane| !lane.is_empty());
+            }
+            let Some(spot) = found else { return Ok(None) };
+            let job = self.read_spot(spot.id, spot.place)?;
+            if job.expires.is_some_and(|due| now.reached(due)) {
+                self.expire(spot.place, job, now);
+                continue;
+            }
+            return Ok(Some((spot.place, job)));
+        }
+    }
+
+    /// Reads a job that an index pointed to.
+    pub(super) fn read_spot(&mut self, id: u64, place: Place) -> Step<Stored> {
+        let job = self.log.read(place)?;
+        if job.id.0 != id {
+            let what = format!(
+                "the index says that job {id} lies here, but it is job {}",
+                job.id
+            );
+            return Err(Trouble::damaged(
+                log_name(place.segment),
+                u64::from(place.offset),
+                what,
+            ));
+        }
+        Ok(job)
+    }
+
+    fn grab(&mut self, grab: &mut Grab, place: Place, job: Stored, ask: &Ask, now: Now) {
+        // Out of the line at once, so that the next look does not find it again.
+        self.log.segment_mut(place.segment).taken.set(place.ord);
+        let attempt = job.attempt + 1;
+        let counter = self.counter + 1 + grab.items.len() as u64;
+        if job.ttr.is_zero() {
+            self.log.segment_mut(place.segment).taken.clear(place.ord);
+            grab.after = After::Synced;
+            let token = Token {
+                job: job.id,
+                counter: 0,
+                nonce: 0,
+            };
+            let mut view = self.view(job.clone(), now);
+            self.take(place, job, &ask.worker, now);
+            view.attempt = attempt;
+            view.state = State::Done;
+            grab.leased.push(Leased {
+                job: view,
+                token,
+                deadline: now.wall,
+            });
+            return;
+        }
+        let ttr = ask.ttr.unwrap_or(job.ttr);
+        let item = LeaseItem {
+            id: job.id,
+            place,
+            payload: job.payload.len() as u32,
+            weight: job.weight,
+            attempt,
+            ttr: lease_millis(ttr),
+            line: job.line(),
+            plain: job.retention.is_zero() && (job.key.is_none() || job.window.is_zero()),
+        };
+        grab.items.push(item);
+        let deadline = now.on_wall(steady(now.ceiling.0.saturating_add(millis(ttr))));
+        let token = Token {
+            job: job.id,
+            counter,
+            nonce: 0,
+        };
+        grab.leased.push(Leased {
+            job: self.view(job, now),
+            token,
+            deadline,
+        });
+    }
+
+    /// Writes the lease record of what was grabbed, and finishes the answers with it.
+    fn seal_grab(&mut self, queue: u32, grab: &mut Grab, ask: &Ask, now: Now) {
+        let nonce = self.dice.roll();
+        if !grab.items.is_empty() {
+            let lease = Lease {
+                queue,
+                worker: ask.worker.clone(),
+                counter: self.counter + 1,
+                nonce,
+                at: now.ceiling,
+                wall: now.wall,
+                items: std::mem::take(&mut grab.items),
+            };
+            let record = Record::Lease(lease);
+            self.log.append(&record);
+            if let Record::Lease(lease) = &record {
+                self.absorb_lease(lease);
+            }
+        }
+        for leased in &mut grab.leased {
+            leased.token.nonce = nonce;
+            if let Some(held) = self.leases.get(&leased.job.id.0) {
+                leased.job.state = State::Leased;
+                leased.job.attempt = held.attempt;
+                view::extend(&mut leased.job.timeline, held.moment());
+                leased.job.holder = Some(auxo_core::job::Holder {
+                    worker: held.worker.clone(),
+                    deadline: leased.deadline,
+                    cancel: false,
+                });
+            }
+        }
+        if self.watched {
+            let jobs: Vec<_> = grab
+                .leased
+                .iter()
+                .map(|leased| (leased.job.id, leased.job.state))
+                .collect();
+            for (id, state) in jobs {
+                let event = if state == State::Done {
+                    Event::Take
+                } else {
+                    Event::Lease
+                };
+                self.notice(queue, id, event, now, &ask.worker, "");
+            }
+        }
+    }
+
+    /// Lets a lease call wait.
+    pub(super) fn wait(&mut self, ticket: Ticket, mut ask: Ask, now: Now) {
+        let mut named = Vec::with_capacity(ask.queues.len());
+        for name in ask.queues {
+            // A queue that is named twice is waited for once.
+            if !named.contains(&name) {
+                named.push(name);
+            }
+        }
+        ask.queues = named;
+        for name in &ask.queues {
+            match self.by_name.get(name) {
+                Some(number) => {
+                    self.queues[*number as usize].waiters.push_back(ticket);
+                    self.dirty.push(*number);
+                }
+                // The queue is not made for the asking; who waits for it is told when it comes to be.
+                None => self.strangers.entry(name.clone()).or_default().push(ticket),
+            }
+        }
+        let until = now.steady.plus(ask.wait).0;
+        self.wait_ends.insert((until, ticket));
+        self.waiting.insert(ticket, Waiter { ask, until });
+    }
+
+    /// Stops waiting, without an answer.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        let Some(waiter) = self.waiting.remove(&ticket) else {
+            return;
+        };
+        self.wait_ends.remove(&(waiter.until, ticket));
+        for name in &waiter.ask.queues {
+            match self.by_name.get(name) {
+                Some(number) => {
+                    let waiters = &mut self.queues[*number as usize].waiters;
+                    if let Some(at) = waiters.iter().position(|other| *other == ticket) {
+                        waiters.remove(at);
+                    }
+                }
+                None => {
+                    if let Some(tickets) = self.strangers.get_mut(name) {
+                        tickets.retain(|other| *other != ticket);
+                        if tickets.is_empty() {
+                            self.strangers.remove(name);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A queue came to be: those who waited for it wait in it.
+    pub(super) fn welcome(&mut self, name: &QueueName, number: u32) {
+        if let Some(tickets) = self.strangers.remove(name) {
+            self.queues[number as usize].waiters.extend(tickets);
+            self.dirty.push(number);
+        }
+    }
+
+    /// Takes jobs back that were lent to a call that nobody waits for any more.
+    pub fn give_back(&mut self, tokens: Vec<Token>, now: Now) {
+        let release = |token| Settle {
+            token,
+            outcome: auxo_core::engine::Outcome::Release {
+                priority: None,
+                delay: None,
+            },
+        };
+        // Nobody is there for the answer.
+        self.apply(
+            Ticket::MAX,
+            Op::Settle(tokens.into_iter().map(release).collect()),
+            now,
+        );
+    }
+
+    /// Serves those who wait in queues where something changed, and sets the alarm of each.
+    pub(super) fn serve_dirty(&mut self, now: Now) -> Step<()> {
+        while let Some(number) = self.dirty.pop() {
+            self.serve(number, now)?;
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, number: u32, now: Now) -> Step<()> {
+        while let Some(ticket) = self.queues[number as usize].waiters.front().copied() {
+            let Some(waiter) = self.waiting.get(&ticket) else {
+                self.queues[number as usize].waiters.pop_front();
+                continue;
+            };
+            let ask = waiter.ask.clone();
+            self.make_room(now)?;
+            let Some((leased, after)) = self.lease_from(number, &ask, now)? else {
+                break;
+            };
+            self.abandon(ticket);
+            self.out.answers.push(Answer {
+                ticket,
+                reply: Ok(Reply::Lease(leased)),
+                after,
+            });
+        }
+        self.set_alarm(number, now)
+    }
+
+    fn set_alarm(&mut self, number: u32, now: Now) -> Step<()> {
+        let next = if self.queues[number as usize].waiters.is_empty() {
+            None
+        } else {
+            self.next_look(number, now)?
+        };
+        let queue = &mut self.queues[number as usize];
+        if queue.alarm != next {
+            if let Some(old) = queue.alarm {
+                self.alarms.remove(&(old, number));
+            }
+            if let Some(new) = next {
+                self.alarms.insert((new, number));
+            }
+            queue.alarm = next;
+        }
+        Ok(())
+    }
+
+    /// When a queue that has nothing to give now should be looked at again. A limit that only an operation lifts needs no
+    /// alarm.
+    fn next_look(&mut self, number: u32, now: Now) -> Step<Option<u64>> {
+        let room = self.lease_room(number, now);
+        let Machine { queues, log, .. } = self;
+        let queue = &mut queues[number as usize];
+        let free = queue
+            .config
+            .max_leased
+            .is_none_or(|max| queue.leased < u64::from(max));
+        if queue.config.paused_out || !free {
+            return Ok(None);
+        }
+        let mut next: Option<u64> = None;
+        for lane in queue.lanes.values_mut() {
+            if let Some(time) = lane.next(log, now)? {
+                next = Some(next.map_or(time, |next| next.min(time)));
+            }
+        }
+        Ok(match (room, queue.config.rate, &queue.bucket) {
+            (0, Some(rate), Some(bucket)) => {
+                next.map(|next| next.max(bucket.next_at(rate, now.steady).0))
+            }
+            _ => next,
+        })
+    }
+
+    /// Delivered at most once: handed out and done in one step.
+    fn take(&mut self, place: Place, job: Stored, worker: &Arc<str>, now: Now) {
+        let attempt = job.attempt + 1;
+        let ending = Ending {
+            event: Event::Take,
+            by: worker.clone(),
+            result: None,
+            attempt,
+        };
+        self.finish_job(place, job, None, ending, now);
+    }
+}
+
+struct Grab {
+    items: Vec<LeaseItem>,
+    leased: Vec<Leased>,
+    after: After,
+}
+
+/// Whether anything of a job is kept when it is done, and until when.
+pub(super) fn kept_after(job: &Stored, now: Now) -> Option<(Kept, auxo_core::Timestamp)> {
+    if !job.retention.is_zero() {
+        Some((Kept::Done, now.steady.plus(job.retention)))
+    } else if job.key.is_some() && !job.window.is_zero() {
+        Some((Kept::Tomb, now.steady.plus(job.window)))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,491 @@
+//! Listing and searching: a walk over the streams, a bounded piece at a time.
+//!
+//! The walk goes queue by queue through four phases: waiting, leased, dead, done. Within a phase it merges what is in
+//! memory with the index files, in the order of the streams, so any position can be found again without remembering
+//! anything: a cursor is just the last position looked at.
+
+use std::ops::{Bound, Range};
+
+use auxo_core::engine::{Cursor, Filter, Page, Query};
+use auxo_core::life::{Event, State};
+use auxo_core::time::{Base, Now};
+use auxo_core::{Error, JobId, Result};
+
+use super::{Machine, Step, classes};
+use crate::index::StreamKey;
+use crate::record::{Place, Position, Stored};
+use crate::segment::Finder;
+use crate::stream::Spot;
+
+/// How many entries of one source are looked at in one go.
+const SPAN: usize = 512;
+/// What one page may cost: entries passed over, jobs read, bytes read.
+const ENTRIES: usize = 50_000;
+const READS: usize = 2_000;
+const BYTES: usize = 8 << 20;
+
+/// Where a walk is: behind this place in the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    queue: u32,
+    phase: Phase,
+    /// Priority and group; a walk that has not entered the phase has none.
+    lane: Option<(u32, u64)>,
+    /// Time and id within the lane; a walk that has not entered it has none.
+    order: Option<(u64, u64)>,
+    /// Where the log was when the walk began.
+    since: Position,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Waiting,
+    Leased,
+    Dead,
+    Done,
+}
+
+const PHASES: [Phase; 4] = [Phase::Waiting, Phase::Leased, Phase::Dead, Phase::Done];
+
+impl Machine {
+    pub(super) fn list(&mut self, query: &Query, now: Now) -> Step<Result<Page>> {
+        let mut jobs = Vec::new();
+        let next = self.walk(query, now, |machine, job, _| {
+            let view = machine.show(job, now);
+            if query.filter.matches(&view) {
+                jobs.push(view);
+            }
+            jobs.len()
+        })?;
+        Ok(next.map(|next| Page { jobs, next }))
+    }
+
+    /// The ids of the jobs that a query shows, for an operator's move. A job that the same walk has moved further on does
+    /// not show again.
+    pub(super) fn list_ids(
+        &mut self,
+        query: &Query,
+        now: Now,
+    ) -> Step<Result<(Vec<JobId>, Option<Cursor>)>> {
+        let mut ids = Vec::new();
+        let next = self.walk(query, now, |machine, job, (place, since)| {
+            let moved = Position {
+                segment: place.segment,
+                offset: place.offset,
+            } >= since
+                && job
+                    .timeline
+                    .last()
+                    .is_some_and(|moment| moment.event == Event::Reschedule);
+            let view = machine.show(job, now);
+            if !moved && query.filter.matches(&view) {
+                ids.push(view.id);
+            }
+            ids.len()
+        })?;
+        Ok(next.map(|next| (ids, next)))
+    }
+
+    /// Shows jobs to `look` until it has found enough or the page costs too much. Answers where to go on.
+    fn walk(
+        &mut self,
+        query: &Query,
+        now: Now,
+        mut look: impl FnMut(&Machine, Stored, (Place, Position)) -> usize,
+    ) -> Step<Result<Option<Cursor>>> {
+        let mut at = match &query.cursor {
+            None => None,
+            Some(cursor) => match parse(cursor) {
+                Some(at) => Some(at),
+                None => {
+                    return Ok(Err(Error::bad_request(
+                        "cursor: this is not one that a listing gave out",
+                    )));
+                }
+            },
+        };
+        if at.is_none() {
+            at = self.first_phase(&query.filter);
+        }
+        let (mut entries, mut reads, mut bytes) = (0, 0, 0);
+        while let Some(here) = at {
+            if (here.queue as usize) >= self.queues.len() {
+                return Ok(Ok(None));
+            }
+            let Some((spots, reached)) = self.spots_after(&here, &query.filter, now)? else {
+                at = self.next_phase(&here, &query.filter);
+                continue;
+            };
+            entries += SPAN;
+            for (lane, spot) in spots {
+                at = Some(At {
+                    lane: Some(lane),
+                    order: Some(spot.order()),
+                    ..here
+                });
+                let job = self.read_spot(spot.id, spot.place)?;
+                reads += 1;
+                bytes += job.payload.len();
+                let found = look(self, job, (spot.place, here.since));
+                if found >= query.limit as usize || reads >= READS || bytes >= BYTES {
+                    return Ok(Ok(at.map(|at| print(&at))));
+                }
+            }
+            at = Some(reached);
+            if entries >= ENTRIES {
+                return Ok(Ok(at.map(|at| print(&at))));
+            }
+        }
+        Ok(Ok(None))
+    }
+
+    fn first_phase(&self, filter: &Filter) -> Option<At> {
+        let queue = match &filter.queue {
+            Some(name) => *self.by_name.get(name)?,
+            None => 0,
+        };
+        let phase = PHASES.into_iter().find(|phase| phase.wanted(filter))?;
+        Some(At {
+            queue,
+            phase,
+            lane: None,
+            order: None,
+            since: self.log.position(),
+        })
+    }
+
+    fn next_phase(&self, at: &At, filter: &Filter) -> Option<At> {
+        let later = PHASES
+            .into_iter()
+            .find(|phase| *phase > at.phase && phase.wanted(filter));
+        let (queue, phase) = match later {
+            Some(phase) => (at.queue, phase),
+            None if filter.queue.is_some() => return None,
+            None => (
+                at.queue + 1,
+                PHASES.into_iter().find(|phase| phase.wanted(filter))?,
+            ),
+        };
+        ((queue as usize) < self.queues.len()).then_some(At {
+            queue,
+            phase,
+            lane: None,
+            order: None,
+            ..*at
+        })
+    }
+
+    /// The next jobs behind a position in its phase, and the position up to which this looked. `None` at its end.
+    #[allow(clippy::type_complexity)]
+    fn spots_after(
+        &mut self,
+        at: &At,
+        filter: &Filter,
+        now: Now,
+    ) -> Step<Option<(Vec<((u32, u64), Spot)>, At)>> {
+        let mut at = *at;
+        loop {
+            let lane = match at.lane {
+                Some(lane) => lane,
+                None => match self.lane_after(&at)? {
+                    Some(lane) => {
+                        at.lane = Some(lane);
+                        at.order = at.phase.start(filter, now);
+                        lane
+                    }
+                    None => return Ok(None),
+                },
+            };
+            let (spots, reached) = self.lane_spots(&at, lane)?;
+            if let Some(order) = reached {
+                let spots = spots.into_iter().map(|spot| (lane, spot)).collect();
+                return Ok(Some((
+                    spots,
+                    At {
+                        order: Some(order),
+                        ..at
+                    },
+                )));
+            }
+            // The lane is at its end.
+            match self.lane_after(&at)? {
+                Some(next) => {
+                    at = At {
+                        lane: Some(next),
+                        order: at.phase.start(filter, now),
+                        ..at
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The first priority and group of a phase behind a position.
+    fn lane_after(&self, at: &At) -> Step<Option<(u32, u64)>> {
+        if at.phase != Phase::Waiting {
+            return Ok(if at.lane.is_none() {
+                Some((0, 0))
+            } else {
+                None
+            });
+        }
+        let queue = &self.queues[at.queue as usize];
+        let from = at.lane;
+        let behind = |lane: (u32, u64)| from.is_none_or(|from| lane > from);
+        let start = from.map_or(0, |(priority, _)| priority);
+        let in_memory = queue.lanes.range(start..).find_map(|(priority, lane)| {
+            let same = from
+                .filter(|(at, _)| at == priority)
+                .map(|(_, group)| group);
+            lane.group_after(same).map(|group| (*priority, group))
+        });
+        let mut best = in_memory;
+        for segment in self.log.segments.values() {
+            let Finder::File(index) = &segment.finder else {
+                continue;
+            };
+            for class in [
+                classes::LINE,
+                classes::LINE + 1,
+                classes::TURN,
+                classes::TURN + 1,
+            ] {
+                let is_line = class < classes::TURN;
+                if !is_line && !queue.config.fair {
+                    continue;
+                }
+                let key = StreamKey {
+                    queue: at.queue,
+                    class,
+                    priority: start,
+                    group: 0,
+                };
+                let found = index
+                    .streams_from(&key)
+                    .take_while(|(key, _)| (key.queue, key.class) == (at.queue, class))
+                    .filter(|(key, _)| {
+                        !queue.config.fair || !is_line || key.group != classes::GROUPED
+                    })
+                    .map(|(key, _)| (key.priority, if is_line { 0 } else { key.group }))
+                    .find(|lane| behind(*lane));
+                best = [best, found].into_iter().flatten().min();
+            }
+        }
+        Ok(best)
+    }
+
+    /// The next jobs of a lane, and up to which entry this looked: `None` at its end.
+    #[allow(clippy::type_complexity)]
+    fn lane_spots(&mut self, at: &At, lane: (u32, u64)) -> Step<(Vec<Spot>, Option<(u64, u64)>)> {
+        let from = at.order.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut gathered = Gathered::default();
+        match at.phase {
+            Phase::Waiting => {
+                let lane_in_memory = self.queues[at.queue as usize].lanes.get(&lane.0);
+                if let Some(line) = lane_in_memory.and_then(|lanes| lanes.line_of(lane.1)) {
+                    for stream in [&line.steady, &line.wall] {
+                        gathered.add(stream.memory(from, Bound::Unbounded).take(SPAN).collect());
+                    }
+                }
+            }
+            Phase::Leased => {
+                let after = at.order.map_or(0, |(_, id)| id);
+                let mut held: Vec<Spot> = self
+                    .leases
+                    .iter()
+                    .filter(|(id, held)| {
+                        held.queue == at.queue && (**id > after || at.order.is_none())
+                    })
+                    .map(|(id, held)| Spot {
+                        time: 0,
+                        id: *id,
+                        place: held.place,
+                    })
+                    .collect();
+                held.sort_unstable_by_key(Spot::order);
+                held.truncate(SPAN);
+                gathered.add(held);
+            }
+            Phase::Dead | Phase::Done => {
+                let recent = if at.phase == Phase::Dead {
+                    &self.recent_dead
+                } else {
+                    &self.recent_done
+                };
+                let start = match at.order {
+                    None => Bound::Included((at.queue, 0, 0)),
+                    Some((time, id)) => Bound::Excluded((at.queue, time, id)),
+                };
+                let spots = recent
+                    .range((start, Bound::Included((at.queue, u64::MAX, u64::MAX))))
+                    .map(|(&(_, time, id), &place)| Spot { time, id, place })
+                    .take(SPAN);
+                gathered.add(spots.collect());
+            }
+        }
+        for (segment, range) in self.lane_ranges(at, lane) {
+            let start = match at.order {
+                None => range.start,
+                Some((time, id)) => {
+                    self.log
+                        .lower_bound(segment, range.clone(), (time, id.saturating_add(1)))?
+                }
+            };
+            let end = range.end.min(start.saturating_add(SPAN as u32));
+            let spots = (start..end)
+                .map(|at| self.log.entry(segment, at))
+                .collect::<Step<Vec<Spot>>>()?;
+            gathered.add(spots);
+        }
+        let leased = at.phase == Phase::Leased;
+        Ok(gathered.finish(|place| {
+            if leased {
+                true
+            } else {
+                self.log.in_line(place)
+            }
+        }))
+    }
+
+    /// Where index files keep the jobs of a lane.
+    fn lane_ranges(&self, at: &At, (priority, group): (u32, u64)) -> Vec<(u32, Range<u32>)> {
+        let key = |class, priority, group| StreamKey {
+            queue: at.queue,
+            class,
+            priority,
+            group,
+        };
+        let fair = self.queues[at.queue as usize].config.fair;
+        let mut keys = Vec::new();
+        match at.phase {
+            Phase::Leased => {}
+            Phase::Dead => keys.push(key(classes::DEAD, 0, 0)),
+            Phase::Done => keys.push(key(classes::DONE, 0, 0)),
+            Phase::Waiting => {
+                for base in [Base::Steady, Base::Wall] {
+                    if group == 0 {
+                        keys.push(key(classes::line(base), priority, 0));
+                    } else {
+                        keys.push(key(classes::turn(base), priority, group));
+                    }
+                    if !fair {
+                        keys.push(key(classes::line(base), priority, classes::GROUPED));
+                    }
+                }
+            }
+        }
+        let mut ranges = Vec::new();
+        for segment in self.log.segments.values() {
+            if let Finder::File(index) = &segment.finder {
+                ranges.extend(
+                    keys.iter()
+                        .map(|key| (segment.number, index.range(key)))
+                        .filter(|(_, r)| !r.is_empty()),
+                );
+            }
+        }
+        ranges
+    }
+}
+
+/// Entries of several sources. Each was read up to some entry, so what lies behind the nearest of these must wait.
+#[derive(Default)]
+struct Gathered {
+    spots: Vec<Spot>,
+    reached: Option<(u64, u64)>,
+    any: bool,
+}
+
+impl Gathered {
+    fn add(&mut self, spots: Vec<Spot>) {
+        let Some(last) = spots.last() else { return };
+        self.any = true;
+        if spots.len() >= SPAN {
+            let order = last.order();
+            self.reached = Some(self.reached.map_or(order, |reached| reached.min(order)));
+        }
+        self.spots.extend(spots);
+    }
+
+    fn finish(mut self, counts: impl Fn(Place) -> bool) -> (Vec<Spot>, Option<(u64, u64)>) {
+        if !self.any {
+            return (Vec::new(), None);
+        }
+        self.spots.sort_unstable_by_key(Spot::order);
+        if let Some(reached) = self.reached {
+            self.spots.retain(|spot| spot.order() <= reached);
+        }
+        let reached = self.spots.last().map(Spot::order).or(self.reached);
+        self.spots.retain(|spot| counts(spot.place));
+        (self.spots, reached)
+    }
+}
+
+impl Phase {
+    fn wanted(self, filter: &Filter) -> bool {
+        let any = |states: &[State]| {
+            filter.states.is_empty() || states.iter().any(|s| filter.states.contains(s))
+        };
+        match self {
+            Phase::Waiting => any(&[State::Scheduled, State::Ready, State::Dead]),
+            Phase::Leased => any(&[State::Leased]),
+            Phase::Dead => any(&[State::Dead]),
+            Phase::Done => any(&[State::Done]),
+        }
+    }
+
+    /// Where to begin in a lane: who asks only for scheduled jobs need not pass by those that are due.
+    fn start(self, filter: &Filter, now: Now) -> Option<(u64, u64)> {
+        let scheduled_only = self == Phase::Waiting && filter.states == [State::Scheduled];
+        scheduled_only.then(|| (now.steady.0.min(now.wall.0), 0))
+    }
+}
+
+fn print(at: &At) -> Cursor {
+    let (priority, group) = at.lane.unwrap_or_default();
+    let (time, id) = at.order.unwrap_or_default();
+    let depth =
+        usize::from(at.lane.is_some()) + usize::from(at.lane.is_some() && at.order.is_some());
+    let phase = at.phase as u8;
+    let Position { segment, offset } = at.since;
+    Cursor(format!(
+        "{:x}.{phase}.{depth}.{priority:x}.{group:x}.{time:x}.{id:x}.{segment:x}.{offset:x}",
+        at.queue
+    ))
+}
+
+fn parse(cursor: &Cursor) -> Option<At> {
+    let numbers: Vec<u64> = cursor
+        .0
+        .split('.')
+        .map(|part| u64::from_str_radix(part, 16))
+        .collect::<std::result::Result<_, _>>()
+        .ok()?;
+    let [
+        queue,
+        phase,
+        depth,
+        priority,
+        group,
+        time,
+        id,
+        segment,
+        offset,
+    ] = numbers.try_into().ok()?;
+    let narrow = |number: u64| u32::try_from(number).ok();
+    Some(At {
+        queue: narrow(queue)?,
+        phase: *PHASES.get(usize::try_from(phase).ok()?)?,
+        lane: if depth > 0 {
+            Some((narrow(priority)?, group))
+        } else {
+            None
+        },
+        order: (depth > 1).then_some((time, id)),
+        since: Position {
+            segment: narrow(segment)?,
+            offset: narrow(offset)?,
+        },
+    })
+}

@@ -1,0 +1,602 @@
+//! Keeping the log short: sealing, checkpoints, compaction, and the files behind them.
+//!
+//! The machine only says what it wants; a [`Task`] does the slow part elsewhere and reports back with [`Done`]. A segment
+//! is given up when none of its records is current any more and a checkpoint that knows so is on the disk. When the log is
+//! more than twice as long as what is live in it, the segment with the least left is emptied by copying that to the end,
+//! so neither endless retries nor one old job can keep disk space for themselves.
+
+use std::io;
+use std::sync::Arc;
+
+use auxo_core::time::Now;
+
+use super::{Machine, Step, classes};
+use crate::bits::Bits;
+use crate::damage::Trouble;
+use crate::disk::{Disk, DiskFile};
+use crate::index::{Draft, Index};
+use crate::record::{self, From, HEAD, Place, Position, Previous};
+use crate::segment::{Blank, Finder, HEADER, index_name, log_name};
+use crate::snapshot;
+
+pub const CHECKPOINT: &str = "checkpoint";
+/// Space that is given back when the disk is full, so that a checkpoint can still be written and segments freed.
+const BALLAST: &str = "ballast";
+/// How much compaction copies before others get their turn.
+const BITE: usize = 256 << 10;
+/// How long to wait before asking a full disk again, in milliseconds.
+const PATIENCE: u64 = 1000;
+
+/// Slow work, to be done in the order given, after everything written before it.
+pub enum Task {
+    /// Makes the next segment's file.
+    Prepare {
+        number: u32,
+        salt: u32,
+        size: u64,
+        reuse: Option<String>,
+    },
+    /// Writes the index file of a sealed segment.
+    Index(Sealed),
+    /// Syncs these files, then writes a checkpoint.
+    Checkpoint {
+        sync: Vec<Arc<dyn DiskFile>>,
+        body: Vec<u8>,
+    },
+    /// Removes files.
+    Discard(Vec<String>),
+}
+
+/// What is needed to index a segment.
+pub struct Sealed {
+    pub number: u32,
+    pub file: Arc<dyn DiskFile>,
+    pub len: u32,
+    pub salts: Vec<(u32, u32)>,
+    pub live: Bits,
+}
+
+/// What became of a [`Task`].
+pub enum Done {
+    Prepared(io::Result<Blank>),
+    Indexed(u32, std::result::Result<Index, Trouble>),
+    Checkpointed(io::Result<()>),
+    Discarded,
+}
+
+#[derive(Default)]
+pub struct Upkeep {
+    preparing: bool,
+    /// When the disk, which was full, is asked again.
+    starved_until: Option<u64>,
+    /// The segment whose index is being written.
+    indexing: Vec<u32>,
+    /// The segments to be given up when the checkpoint under way is on the disk, and its position.
+    checkpointing: Option<(Vec<u32>, Position)>,
+    /// The segment being emptied, and how far that is.
+    compacting: Option<(u32, u32)>,
+}
+
+impl Machine {
+    /// Goes on in a new segment if the active one has had its share. Called between operations, so that what one operation
+    /// writes lies in one segment.
+    pub(super) fn make_room(&mut self, now: Now) -> Step<()> {
+        if !self.log.is_full() {
+            return Ok(());
+        }
+        let blank = match self.log.blank.take() {
+            Some(blank) => blank,
+            None if self.upkeep.starved_until.is_some() || self.upkeep.preparing => return Ok(()),
+            None => {
+                let salt = self.dice.roll() as u32;
+                match Blank::make(
+                    &*self.log.disk,
+                    self.log.active + 1,
+                    salt,
+                    self.settings.segment_size,
+                    None,
+                ) {
+                    Ok(blank) => blank,
+                    Err(error) if is_full(&error) => {
+                        self.upkeep.starved_until = Some(now.steady.0 + PATIENCE);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(Trouble::io(log_name(self.log.active + 1), error)),
+                }
+            }
+        };
+        let sealed = self.log.active;
+        self.stamp = self.stamp.max(now.steady);
+        let write = self.log.roll(blank, self.synced, self.stamp);
+        self.out.writes.extend(write);
+        self.index_if_worth(sealed);
+        self.checkpoint(now);
+        Ok(())
+    }
+
+    /// A sealed segment gets an index file, unless so little of it is left that it will be emptied soon.
+    pub(super) fn index_if_worth(&mut self, number: u32) {
+        let segment = self.log.segment(number);
+        if segment.live_bytes * 4 < u64::from(segment.len) || self.upkeep.indexing.contains(&number)
+        {
+            return;
+        }
+        self.upkeep.indexing.push(number);
+        self.out.tasks.push(Task::Index(Sealed {
+            number,
+            file: segment.file.clone(),
+            len: segment.len,
+            salts: segment.salts.clone(),
+            live: segment.live.clone(),
+        }));
+    }
+
+    /// Whether the disk has no room for another segment.
+    pub(super) fn starved(&self) -> bool {
+        self.upkeep.starved_until.is_some() && self.log.blank.is_none()
+    }
+
+    /// When upkeep wants to be called, on the steady clock.
+    pub(super) fn upkeep_due(&self, now: Now) -> Option<u64> {
+        if self.upkeep.compacting.is_some() {
+            return Some(now.steady.0);
+        }
+        self.upkeep.starved_until.filter(|_| !self.upkeep.preparing)
+    }
+
+    /// Does a bite of what keeps the log short.
+    pub(super) fn tend(&mut self, now: Now) {
+        if self.broken.is_some() {
+            return;
+        }
+        if let Err(trouble) = self.compact(now) {
+            self.fail(trouble);
+            return;
+        }
+        self.prepare(now);
+        if self.upkeep.checkpointing.is_none() && !self.empty_segments().is_empty() {
+            self.commit(now);
+            self.checkpoint(now);
+        }
+    }
+
+    /// Asks for the next segment's file when the active one is half full: by then an old file may be there to be used.
+    fn prepare(&mut self, now: Now) {
+        let half = u64::from(self.log.position().offset) * 2 >= self.settings.segment_size;
+        let again = self
+            .upkeep
+            .starved_until
+            .is_some_and(|until| until <= now.steady.0);
+        if self.log.blank.is_none()
+            && !self.upkeep.preparing
+            && (half && self.upkeep.starved_until.is_none() || again)
+        {
+            self.ask_for_blank(None);
+        }
+    }
+
+    fn ask_for_blank(&mut self, reuse: Option<String>) {
+        self.upkeep.preparing = true;
+        let (number, salt, size) = (
+            self.log.active + 1,
+            self.dice.roll() as u32,
+            self.settings.segment_size,
+        );
+        self.out.tasks.push(Task::Prepare {
+            number,
+            salt,
+            size,
+            reuse,
+        });
+    }
+
+    /// Sealed segments of which nothing is needed any more.
+    fn empty_segments(&self) -> Vec<u32> {
+        let busy = &self.upkeep.indexing;
+        let empty = |number: &&u32| {
+            let segment = &self.log.segments[*number];
+            segment.live_count == 0 && **number != self.log.active && !busy.contains(number)
+        };
+        self.log.segments.keys().filter(empty).copied().collect()
+    }
+
+    /// Asks for a checkpoint of the state as it is now. The group being built must be empty.
+    fn checkpoint(&mut self, _now: Now) {
+        if self.upkeep.checkpointing.is_some() {
+            return;
+        }
+        let freed = self.empty_segments();
+        let position = self.log.position();
+        let body = self.encode_checkpoint(&freed);
+        let unsynced = self.log.segments.range(self.synced.segment..);
+        let sync = unsynced.map(|(_, segment)| segment.file.clone()).collect();
+        self.upkeep.checkpointing = Some((freed, position));
+        self.out.tasks.push(Task::Checkpoint { sync, body });
+    }
+
+    /// Takes in what became of a task.
+    pub fn done(&mut self, done: Done, now: Now) {
+        if self.broken.is_some() {
+            return;
+        }
+        if let Err(trouble) = self.take_done(done, now) {
+            self.fail(trouble);
+        }
+    }
+
+    fn take_done(&mut self, done: Done, now: Now) -> Step<()> {
+        match done {
+            Done::Prepared(made) => {
+                self.upkeep.preparing = false;
+                self.upkeep.starved_until = None;
+                match made {
+                    Ok(blank)
+                        if blank.number == self.log.active + 1 && self.log.blank.is_none() =>
+                    {
+                        self.log.blank = Some(blank);
+                    }
+                    // The active segment has moved on meanwhile.
+                    Ok(_) => {}
+                    Err(error) if is_full(&error) => {
+                        self.upkeep.starved_until = Some(now.steady.0 + PATIENCE)
+                    }
+                    Err(error) => return Err(Trouble::io(log_name(self.log.active + 1), error)),
+                }
+            }
+            Done::Indexed(number, index) => {
+                self.upkeep.indexing.retain(|other| *other != number);
+                match index {
+                    Ok(index) => self.adopt_index(number, index)?,
+                    // It stays in memory until there is space.
+                    Err(Trouble::Io { error, .. }) if is_full(&error) => {}
+                    Err(trouble) => return Err(trouble),
+                }
+            }
+            Done::Checkpointed(written) => {
+                let Some((freed, position)) = self.upkeep.checkpointing.take() else {
+                    return Ok(());
+                };
+                match written {
+                    Ok(()) => self.give_up(freed, position),
+                    Err(error) if is_full(&error) => {}
+                    Err(error) => return Err(Trouble::io(CHECKPOINT, error)),
+                }
+            }
+            Done::Discarded => {}
+        }
+        Ok(())
+    }
+
+    /// Lets go of segments that the checkpoint on the disk does without.
+    fn give_up(&mut self, freed: Vec<u32>, position: Position) {
+        self.checkpointed = position.segment;
+        let mut names = Vec::new();
+        for number in freed {
+            let indexed = self
+                .log
+                .remove(number)
+                .is_some_and(|segment| matches!(segment.finder, Finder::File(_)));
+            self.detach(number);
+            if indexed {
+                names.push(index_name(number));
+            }
+            if self.log.blank.is_none() && !self.upkeep.preparing {
+                self.ask_for_blank(Some(log_name(number)));
+            } else {
+                names.push(log_name(number));
+            }
+        }
+        if !names.is_empty() {
+            self.out.tasks.push(Task::Discard(names));
+        }
+    }
+
+    /// The index file takes over from memory.
+    fn adopt_index(&mut self, number: u32, index: Index) -> Step<()> {
+        if let Some(segment) = self.log.segments.get_mut(&number) {
+            segment.finder = Finder::File(index);
+            self.detach(number);
+            self.attach_lines(number, None)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what is in memory about a segment's records.
+    fn detach(&mut self, number: u32) {
+        for queue in &mut self.queues {
+            for lane in queue.lanes.values_mut() {
+                for line in lane.lines_mut() {
+                    line.steady.detach_memory(number);
+                    line.wall.detach_memory(number);
+                }
+            }
+        }
+        self.expiry
+            .iter_mut()
+            .chain([&mut self.keep])
+            .for_each(|stream| stream.detach_memory(number));
+        self.recent_dead.retain(|_, place| place.segment != number);
+        self.recent_done.retain(|_, place| place.segment != number);
+        self.recent_keys.retain(|_, places| {
+            places.retain(|place| place.segment != number);
+            !places.is_empty()
+        });
+    }
+
+    /// Lines up what a segment's index file has, for all queues or for one.
+    pub(super) fn attach_lines(&mut self, number: u32, only: Option<u32>) -> Step<()> {
+        let Finder::File(index) = &self.log.segment(number).finder else {
+            return Ok(());
+        };
+        let streams: Vec<_> = match only {
+            None => index.streams().collect(),
+            Some(queue) => {
+                let from = crate::index::StreamKey {
+                    queue,
+                    ..Default::default()
+                };
+                index
+                    .streams_from(&from)
+                    .take_while(|(key, _)| key.queue == queue)
+                    .collect()
+            }
+        };
+        for (key, range) in streams {
+            let base = classes::base(key.class);
+            let Machine {
+                queues,
+                expiry,
+                keep,
+                log,
+                ..
+            } = self;
+            match key.class & !1 {
+                classes::EXPIRY => expiry[base as usize].attach(log, number, range)?,
+                classes::KEEP => keep.attach(log, number, range)?,
+                class @ (classes::LINE | classes::TURN) => {
+                    let queue = &mut queues[key.queue as usize];
+                    let fair = queue.config.fair;
+                    // A fair queue goes by its groups; the others by the one line of all.
+                    let group = match (class, fair) {
+                        (classes::LINE, false) => 0,
+                        (classes::LINE, true) if key.group == 0 => 0,
+                        (classes::TURN, true) => key.group,
+                        _ => continue,
+                    };
+                    let lane = queue
+                        .lanes
+                        .entry(key.priority)
+                        .or_insert_with(|| super::line::Lane::new(fair));
+                    lane.line(group).stream(base).attach(log, number, range)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the segment that has the least left, a bite at a time, while the log is longer than it should be.
+    fn compact(&mut self, now: Now) -> Step<()> {
+        if self.upkeep.compacting.is_none() {
+            self.upkeep.compacting = self.worst_segment().map(|number| (number, 0));
+        }
+        let Some((number, mut at)) = self.upkeep.compacting else {
+            return Ok(());
+        };
+        let stop = self.log.position();
+        let start = self.log_bytes();
+        loop {
+            let Some(segment) = self
+                .log
+                .segments
+                .get(&number)
+                .filter(|segment| segment.live_count > 0)
+            else {
+                self.upkeep.compacting = None;
+                return Ok(());
+            };
+            let (place, end) = match &segment.finder {
+                Finder::Memory(recent) => {
+                    let place = (at < segment.count).then(|| Place {
+                        segment: number,
+                        ord: at,
+                        offset: recent.offset(at),
+                    });
+                    (place, segment.count)
+                }
+                Finder::File(index) => {
+                    let end = index.entries();
+                    let place = if at < end {
+                        Some(self.log.entry(number, at)?.place)
+                    } else {
+                        None
+                    };
+                    (place, end)
+                }
+            };
+            let Some(place) = place else {
+                let what = format!("{} current records are not in the segment's index", end);
+                return Err(Trouble::damaged(log_name(number), 0, what));
+            };
+            at += 1;
+            self.upkeep.compacting = Some((number, at));
+            if self.log.is_live(place) {
+                self.make_room(now)?;
+                self.copy(place)?;
+            }
+            let moved = self.log_bytes().saturating_sub(start);
+            if moved >= BITE as u64
+                || at.is_multiple_of(4096)
+                || self.log.position().segment > stop.segment
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    fn log_bytes(&self) -> u64 {
+        let Position { segment, offset } = self.log.position();
+        u64::from(segment) << 32 | u64::from(offset)
+    }
+
+    /// The segment to be emptied next, if the log is too long.
+    fn worst_segment(&self) -> Option<u32> {
+        let size = self.settings.segment_size;
+        if self.log.size() <= 2 * self.log.live_size() + size && !self.starved() {
+            return None;
+        }
+        let share = |number: &u32| {
+            let segment = &self.log.segments[number];
+            segment.live_bytes * 1000 / u64::from(segment.len).max(1)
+        };
+        let idle = |number: &&u32| {
+            **number != self.log.active
+                && !self.upkeep.indexing.contains(number)
+                && self.log.segments[*number].live_count > 0
+        };
+        let worst = self
+            .log
+            .segments
+            .keys()
+            .filter(idle)
+            .min_by_key(|number| share(number))
+            .copied()?;
+        // Copying what is nearly all live would gain nothing.
+        (share(&worst) < 900).then_some(worst)
+    }
+
+    /// Copies a current record to the end of the log.
+    fn copy(&mut self, place: Place) -> Step<()> {
+        let job = self.log.read(place)?;
+        let leased = self.leases.contains_key(&job.id.0);
+        let from = if leased {
+            From::Leased
+        } else {
+            Machine::gone_from(&job)
+        };
+        let previous = Previous {
+            place,
+            payload: job.payload.len() as u32,
+            weight: job.weight,
+            line: job.line(),
+        };
+        self.put(None, from, Some(previous), job);
+        Ok(())
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+impl Task {
+    /// Does the work.
+    pub fn run(self, disk: &dyn Disk) -> Done {
+        match self {
+            Task::Prepare {
+                number,
+                salt,
+                size,
+                reuse,
+            } => {
+                let made = Blank::make(disk, number, salt, size, reuse.as_deref());
+                if made.is_ok() {
+                    // Without ballast a full disk is harder to get out of, but nothing is lost.
+                    let _ = weigh_down(disk, size);
+                }
+                Done::Prepared(made)
+            }
+            Task::Index(sealed) => Done::Indexed(sealed.number, sealed.index(disk)),
+            Task::Checkpoint { sync, body } => {
+                Done::Checkpointed(write_checkpoint(disk, &sync, &body))
+            }
+            Task::Discard(names) => {
+                // What stays behind is removed at the next start.
+                names.iter().for_each(|name| drop(disk.remove(name)));
+                Done::Discarded
+            }
+        }
+    }
+}
+
+fn weigh_down(disk: &dyn Disk, segment_size: u64) -> io::Result<()> {
+    match disk.open(BALLAST) {
+        Ok(_) => Ok(()),
+        Err(_) => disk
+            .create(BALLAST)?
+            .allocate((segment_size / 16).max(64 << 10)),
+    }
+}
+
+fn write_checkpoint(disk: &dyn Disk, sync: &[Arc<dyn DiskFile>], body: &[u8]) -> io::Result<()> {
+    for file in sync {
+        file.sync()?;
+    }
+    match snapshot::write(disk, CHECKPOINT, super::checkpoint::VERSION, body) {
+        Err(error) if is_full(&error) => {
+            disk.remove(BALLAST)?;
+            snapshot::write(disk, CHECKPOINT, super::checkpoint::VERSION, body)
+        }
+        other => other,
+    }
+}
+
+impl Sealed {
+    /// Reads the segment and writes its index file, with the records that are current.
+    fn index(self, disk: &dyn Disk) -> std::result::Result<Index, Trouble> {
+        let draft = self.draft()?;
+        let name = index_name(self.number);
+        draft
+            .write(disk, &name)
+            .map_err(|error| Trouble::io(&name, error))?;
+        Index::open(disk, &name, u64::from(self.number))
+    }
+
+    fn draft(&self) -> std::result::Result<Draft, Trouble> {
+        let mut draft = Draft {
+            segment: u64::from(self.number),
+            entries: Vec::new(),
+            ids: Vec::new(),
+            keys: Vec::new(),
+        };
+        let name = log_name(self.number);
+        let mut bytes = vec![0; self.len as usize];
+        crate::disk::read_exact_at(&*self.file, &name, 0, &mut bytes)?;
+        let own = self.salts.first().map_or(0, |(_, salt)| *salt);
+        let (mut offset, mut ord) = (HEADER, 0);
+        while offset < self.len {
+            let rest = &bytes[offset as usize..];
+            let bad = || {
+                Trouble::damaged(
+                    &name,
+                    u64::from(offset),
+                    "this is not the record that was written here",
+                )
+            };
+            let len = record::frame_len(rest)
+                .filter(|len| *len <= rest.len() && *len > HEAD)
+                .ok_or_else(bad)?;
+            if record::is_job(&rest[HEAD..]) {
+                if self.live.get(ord) {
+                    let after = self.salts.partition_point(|(from, _)| *from <= offset);
+                    let salt = self.salts[after.saturating_sub(1)].1;
+                    let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
+                    let job = record::decode_job(body).ok_or_else(bad)?;
+                    classes::streams(&job, ord, offset, |key, entry| {
+                        draft.entries.push((key, entry))
+                    });
+                    draft.ids.push((job.id.0, ord, offset));
+                    draft
+                        .keys
+                        .extend(job.key_hash().map(|hash| (hash, ord, offset)));
+                }
+                ord += 1;
+            }
+            offset += len as u32;
+        }
+        Ok(draft)
+    }
+}

@@ -1,0 +1,261 @@
+//! Copying what is whole out of a damaged store.
+//!
+//! Every record of every segment is looked at on its own, also behind damage. The newest record of each job that nothing
+//! says has ended goes into a new store; what could not be read is listed. The damaged store is only read.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use auxo_core::time::Now;
+use auxo_core::{Code, Error, QueueName, Result};
+use hashbrown::HashMap;
+
+use crate::damage::Trouble;
+use crate::dice::Dice;
+use crate::disk::{Disk, RealDisk};
+use crate::machine::{Machine, Settings, Survey};
+use crate::options::Options;
+use crate::record::{self, Record, Stored};
+use crate::segment::{HEADER, Header, log_name, parse_name, read_header};
+
+/// What a salvage found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many jobs were copied, by queue.
+    pub copied: Vec<(QueueName, u64)>,
+    /// What could not be read, as sentences that name file and byte. Jobs that lay there are lost.
+    pub lost: Vec<String>,
+    /// Jobs that were finished may be among the copied ones, because the part that says so is damaged.
+    pub may_repeat: bool,
+}
+
+/// Copies what is whole in the store in `from` into a new store in `to`, which must not have anything yet.
+pub fn salvage(from: &Path, to: &Path) -> Result<Report> {
+    if !from.is_dir() {
+        return Err(Error::new(
+            Code::NotFound,
+            format!("{} is not a directory", from.display()),
+        ));
+    }
+    let source = RealDisk::open(from)?;
+    let target: Arc<dyn Disk> = Arc::new(RealDisk::open(to)?);
+    salvage_disks(&source, target)
+}
+
+/// The same on any disks.
+pub fn salvage_disks(source: &dyn Disk, target: Arc<dyn Disk>) -> Result<Report> {
+    let taken = target
+        .list()
+        .map_err(|error| Error::from(Trouble::io("", error)))?;
+    if !taken.is_empty() {
+        return Err(Error::new(
+            Code::Conflict,
+            "the directory to copy to is not empty; name a new one",
+        ));
+    }
+    let mut report = Report::default();
+    let survey = Survey::read(source, &mut report.lost);
+    report.may_repeat = survey.is_none();
+    let mut wreck = Wreck {
+        survey: survey.unwrap_or_default(),
+        ..Wreck::default()
+    };
+    let names = source
+        .list()
+        .map_err(|error| Error::from(Trouble::io("", error)))?;
+    let numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|name| parse_name(name, "log"))
+        .collect();
+    for number in &numbers {
+        wreck.search(source, *number, &mut report.lost);
+    }
+    for number in wreck.survey.segments() {
+        if !numbers.contains(&number) {
+            report
+                .lost
+                .push(format!("file {}: the file is missing", log_name(number)));
+        }
+    }
+    wreck.rebuild(target, &mut report)?;
+    Ok(report)
+}
+
+/// What was found in the segments.
+#[derive(Default)]
+struct Wreck {
+    survey: Survey,
+    /// The newest record of each job, unless it has ended.
+    jobs: HashMap<u64, Option<Stored>>,
+    /// The newest attempt of each job that was leased.
+    attempts: HashMap<u64, u32>,
+    queues: HashMap<u32, QueueName>,
+    others: Vec<Record>,
+}
+
+impl Wreck {
+    fn search(&mut self, disk: &dyn Disk, number: u32, lost: &mut Vec<String>) {
+        let name = log_name(number);
+        let (bytes, salt) = match read(disk, number) {
+            Ok(Some(found)) => found,
+            // A file that was being made when the power went: there is nothing in it that was ever promised.
+            Ok(None) if !self.survey.knows(number) => return,
+            Ok(None) => {
+                lost.push(format!(
+                    "file {name}: its header is damaged, so none of its records can be trusted"
+                ));
+                return;
+            }
+            Err(trouble) => {
+                lost.push(trouble.to_string());
+                return;
+            }
+        };
+        let own = salt;
+        let (mut salt, mut at, mut ord) = (salt, HEADER as usize, 0);
+        let mut gap: Option<usize> = None;
+        let mut whole = true;
+        while at < bytes.len() {
+            let Some(body) = record::unframe(&bytes[at..], at as u32, salt, own) else {
+                gap.get_or_insert(at);
+                at += 1;
+                continue;
+            };
+            if let Some(from) = gap.take() {
+                lost.push(format!(
+                    "file {name} from byte {from} to byte {at}: damaged"
+                ));
+                whole = false;
+            }
+            if let Some(record) = record::decode(body) {
+                if let Record::Open { salt: new } = record {
+                    salt = new;
+                }
+                let is_put = matches!(record, Record::Put(_));
+                // Behind damage the records cannot be counted, so the checkpoint's word on each is of no use there.
+                let ended = is_put && whole && self.survey.ended(number, ord, at as u32);
+                ord += u32::from(is_put);
+                if !ended {
+                    self.take(record);
+                }
+            }
+            at += record::HEAD + body.len();
+        }
+        if let Some(from) = gap
+            && self.survey.expects(number, from as u32)
+        {
+            lost.push(format!("file {name} from byte {from}: damaged"));
+        }
+    }
+
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Put(put) => drop(self.jobs.insert(put.job.id.0, Some(put.job))),
+            Record::Ack(ids) => ids
+                .into_iter()
+                .for_each(|id| drop(self.jobs.insert(id.0, None))),
+            Record::Remove(remove) => drop(self.jobs.insert(remove.id.0, None)),
+            Record::Lease(lease) => {
+                for item in &lease.items {
+                    self.attempts.insert(item.id.0, item.attempt);
+                }
+            }
+            Record::Queue {
+                number, ref name, ..
+            } => {
+                self.queues.insert(number, name.clone());
+                self.others.push(record);
+            }
+            Record::Subscribe(_)
+            | Record::Unsubscribe { .. }
+            | Record::Schedule(_)
+            | Record::Unschedule(_) => {
+                self.others.push(record);
+            }
+            Record::Tick { .. }
+            | Record::Extend { .. }
+            | Record::Flag(_)
+            | Record::Commit { .. }
+            | Record::Open { .. }
+            | Record::Seal => {}
+        }
+    }
+
+    /// Puts everything into a new store.
+    fn rebuild(mut self, target: Arc<dyn Disk>, report: &mut Report) -> Result<()> {
+        let options = Options::default();
+        let settings = Settings {
+            segment_size: options.segment_size,
+            node: Arc::from("salvage"),
+            max_queues: options.max_queues,
+        };
+        let mut machine = Machine::open(target.clone(), settings, Dice::system())?;
+        let now = Now::at(self.survey.stamp().max(1));
+        for (number, name) in self.survey.queues() {
+            self.queues.entry(number).or_insert(name);
+        }
+        machine.import_setup(&self.survey, std::mem::take(&mut self.others), now)?;
+        let mut copied: HashMap<QueueName, u64> = HashMap::new();
+        let mut ids: Vec<u64> = self.jobs.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            let Some(Some(mut job)) = self.jobs.remove(&id) else {
+                continue;
+            };
+            let lost_name = || QueueName::new(&format!("salvaged.{}", job.queue));
+            let name = match self.queues.get(&job.queue) {
+                Some(name) => name.clone(),
+                None => lost_name()?,
+            };
+            job.attempt = job
+                .attempt
+                .max(self.attempts.get(&id).copied().unwrap_or(0));
+            machine.import(&name, job, now)?;
+            *copied.entry(name).or_default() += 1;
+            write_out(&mut machine, &*target, now)?;
+        }
+        machine.finish(now);
+        write_out(&mut machine, &*target, now)?;
+        machine.sync_files()?;
+        report.copied = copied.into_iter().collect();
+        report.copied.sort();
+        Ok(())
+    }
+}
+
+/// Does what the machine asks for, at once.
+fn write_out(machine: &mut Machine, disk: &dyn Disk, now: Now) -> Result<()> {
+    let out = std::mem::take(&mut machine.out);
+    for write in out.writes {
+        let written = write.file.write_at(u64::from(write.offset), &write.bytes);
+        written.map_err(|error| {
+            Error::new(
+                Code::Unavailable,
+                format!("cannot write the new store: {error}"),
+            )
+        })?;
+        machine.written = write.end;
+    }
+    for task in out.tasks {
+        let done = task.run(disk);
+        machine.done(done, now);
+    }
+    match machine.broken() {
+        Some(error) => Err(error.clone()),
+        None => Ok(()),
+    }
+}
+
+/// A segment's bytes and salt, or `None` when its header is not good.
+fn read(disk: &dyn Disk, number: u32) -> std::result::Result<Option<(Vec<u8>, u32)>, Trouble> {
+    let name = log_name(number);
+    let io = |error| Trouble::io(&name, error);
+    let file = disk.open(&name).map_err(io)?;
+    let Header::Good { salt } = read_header(&*file, number)? else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; usize::try_from(file.len().map_err(io)?).unwrap_or(usize::MAX)];
+    let read = file.read_at(0, &mut bytes).map_err(io)?;
+    bytes.truncate(read);
+    Ok(Some((bytes, salt)))
+}

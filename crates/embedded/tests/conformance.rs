@@ -1,0 +1,7 @@
+//! The contract of an engine, kept by the embedded one, through restarts as well.
+
+mod store;
+
+use store::make;
+
+auxo_conformance::suite!(make, restarts);
