@@ -172,9 +172,10 @@ impl Writer {
         }
         let mut queue = self.shared.lock();
         for write in writes {
-            let known = queue.dirty.last().is_some_and(|last| {
-                std::ptr::addr_eq(last.as_ptr(), Arc::as_ptr(&write.file))
-            });
+            let known = queue
+                .dirty
+                .last()
+                .is_some_and(|last| std::ptr::addr_eq(last.as_ptr(), Arc::as_ptr(&write.file)));
             if !known {
                 queue.dirty.retain(|file| file.strong_count() > 0);
                 queue.dirty.push(Arc::downgrade(&write.file));
