@@ -131,8 +131,9 @@ impl Model {
             };
             // Set back, the wall clock would silence the schedule until it has caught up. Set forward, the policy for
             // missed ticks decides.
-            if set_back && schedule.next.is_some_and(|next| next.base == Base::Wall) {
-                schedule.next = schedule.rearm(now);
+            if set_back && let Some(next) = schedule.next.filter(|next| next.base == Base::Wall) {
+                let first = schedule.rearm(now).filter(|first| first.at < next.at);
+                schedule.next = first.or(Some(next));
             }
             let tick = schedule.tick(now);
             for at in &tick.fire {

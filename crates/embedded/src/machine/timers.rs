@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use auxo_core::JobId;
 use auxo_core::life::Event;
-use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Due, Now, Timestamp};
 
 use super::settle::strip;
@@ -107,7 +106,11 @@ impl Machine {
     /// Notices a step of the wall clock.
     fn watch_wall(&mut self, now: Now) {
         let lead = now.wall.0 as i64 - now.steady.0 as i64;
-        let before = *self.lead.get_or_insert(lead);
+        let Some(before) = self.lead else {
+            self.lead = Some(lead);
+            // It may have been set back while nobody was there.
+            return self.rearm_schedules(now);
+        };
         if (lead - before).abs() <= DRIFT {
             return;
         }
@@ -129,21 +132,17 @@ impl Machine {
 
     /// A clock that was set back must not silence what runs by it.
     fn rearm_schedules(&mut self, now: Now) {
-        let by_wall =
-            |schedule: &&Schedule| schedule.next.is_some_and(|next| next.base == Base::Wall);
-        let rearmed: Vec<_> = self
+        let late: Vec<(String, Due, Option<Timestamp>)> = self
             .schedules
             .values()
-            .filter(by_wall)
-            .map(|schedule| (schedule.name.clone(), schedule.rearm(now), schedule.last))
+            .filter_map(|schedule| {
+                let next = schedule.next.filter(|next| next.base == Base::Wall)?;
+                let first = schedule.rearm(now).filter(|first| first.at < next.at)?;
+                Some((schedule.name.clone(), first, schedule.last))
+            })
             .collect();
-        for (name, next, last) in rearmed {
-            self.log.append(&Record::Tick {
-                name: name.clone(),
-                next,
-                last,
-            });
-            self.absorb_tick(&name, next, last);
+        for (name, first, last) in late {
+            self.pass_tick(&name, Some(first), last);
         }
     }
 
