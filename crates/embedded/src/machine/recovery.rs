@@ -86,6 +86,7 @@ impl Machine {
         let mark = Mark::read(&*disk)?;
         let start = match snapshot::read(&*disk, CHECKPOINT)? {
             Some((version, body)) => self.restore(version, &body, &names)?,
+            None if self.never_begun(&logs, mark)? => None,
             None => first_position(&logs, mark)?,
         };
         let end = match start {
@@ -110,6 +111,20 @@ impl Machine {
         if at != first {
             self.counter = self.counter.saturating_add(LEAP);
         }
+    }
+
+    /// Whether the power went while the store was being made: the only segment has no header and nothing in it, and the
+    /// mark, which is made after it, is not there.
+    fn never_begun(&self, logs: &[u32], mark: Option<Marked>) -> Step<bool> {
+        if logs != [1] || mark.is_some() {
+            return Ok(false);
+        }
+        let file = open(&*self.log.disk, 1)?;
+        if let Header::Good { .. } = read_header(&*file, 1)? {
+            return Ok(false);
+        }
+        let bytes = read_up_to(&*file, 1, u64::MAX)?;
+        Ok(bytes.iter().skip(HEADER as usize).all(|byte| *byte == 0))
     }
 
     /// Makes the first segment of a new store.
