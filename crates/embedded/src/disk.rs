@@ -5,7 +5,7 @@
 //! [`Disk::sync_dir`], and nothing else is. [`RealDisk`] is the operating system's, [`SimDisk`] loses power on demand.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::damage::Trouble;
 
@@ -48,6 +48,49 @@ pub trait DiskFile: Send + Sync {
     /// Makes the file exactly `len` bytes long and reserves the space, so that a full disk says so now and not at a
     /// later write. Bytes that are new read as zero.
     fn allocate(&self, len: u64) -> io::Result<()>;
+}
+
+/// The same file, but a failed sync is its last. The system tells of a failure once, to whoever asks first: where two
+/// threads sync one file, the other one would be told that all is well.
+pub fn once_failed_always_failed(file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+    Arc::new(Guarded {
+        file,
+        failed: Mutex::new(None),
+    })
+}
+
+struct Guarded {
+    file: Arc<dyn DiskFile>,
+    failed: Mutex<Option<io::ErrorKind>>,
+}
+
+impl DiskFile for Guarded {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // Held while syncing: a second sync must not overtake the news of the first.
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kind) = *failed {
+            return Err(io::Error::new(kind, "an earlier sync of the file failed"));
+        }
+        let synced = self.file.sync();
+        *failed = synced.as_ref().err().map(io::Error::kind);
+        synced
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
 }
 
 /// What a file is called until it is whole.
@@ -131,6 +174,16 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!(disk.list().unwrap(), ["f"]);
         assert_eq!(disk.content("f").unwrap(), b"old");
+    }
+
+    #[test]
+    fn after_a_failed_sync_a_guarded_file_never_says_that_all_is_well() {
+        let disk = SimDisk::new();
+        let file = once_failed_always_failed(disk.create("f").unwrap());
+        file.write_at(0, b"abc").unwrap();
+        disk.fail(sim::Op::Sync, 1, io::ErrorKind::Other);
+        assert!(file.sync().is_err());
+        assert!(file.sync().is_err());
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The engine: three threads around the machine.
 //!
 //! ```text
-//! callers ──> inbox ──> core thread: the machine ──> writer thread: write, sync, answer ──> callers
-//!               ^                                          │
-//!               └────────── maintenance thread <───────────┘ tasks, in order behind what was written
+//! callers ──> inbox ──> core thread: the machine, write, answer ──> sync thread: sync, answer ──> callers
+//!               ^                      │
+//!               └─ maintenance thread <┘ tasks, in order behind what was written
 //! ```
 //!
-//! The core thread takes everything that has come in, lets the machine work through it, and hands the group of records to
-//! the writer. While the writer syncs, the next group builds up: callers share syncs without anybody waiting to collect
-//! them. What is under way is bounded in bytes, so a slow disk slows callers down instead of filling the memory.
+//! The core thread takes everything that has come in, lets the machine work through it, and writes the group of records.
+//! While the sync thread syncs, the next groups build up: callers share syncs without anybody waiting to collect them.
+//! What is under way is bounded in bytes, so a slow disk slows callers down instead of filling the memory.
 
 mod inbox;
 mod writer;

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use crate::bits::Bits;
 use crate::codec::{Reader, Writer};
 use crate::damage::Trouble;
-use crate::disk::{Disk, DiskFile, read_exact_at};
+use crate::disk::{Disk, DiskFile, once_failed_always_failed, read_exact_at};
 use crate::index::Index;
 
 /// The bytes in front of a segment's first record.
@@ -124,6 +124,7 @@ impl Blank {
             }
             None => disk.create(&name)?,
         };
+        let file = once_failed_always_failed(file);
         if file.len()? < size {
             file.allocate(size)?;
         }

@@ -82,11 +82,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Forgets the entries of a segment that are in memory, because its index file takes over.
-    pub fn detach_memory(&mut self, segment: u32) {
+    /// Forgets the entries of a segment: its index file takes over from memory, or the segment is given up.
+    pub fn detach(&mut self, segment: u32) {
         self.fifo.retain(|spot| spot.place.segment != segment);
         self.fifo.shrink_to(self.fifo.len() * 2);
         self.others.retain(|_, place| place.segment != segment);
+        self.sources
+            .retain(|source| source.head.place.segment != segment);
     }
 
     /// The first entry that counts.

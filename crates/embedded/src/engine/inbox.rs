@@ -41,6 +41,8 @@ pub struct Inbox {
 
 #[derive(Default)]
 struct State {
+    /// The core thread sleeps. A bell costs a system call, and under load it is awake anyway.
+    asleep: bool,
     calls: Vec<Call>,
     done: Vec<Done>,
     broken: Option<Error>,
@@ -95,26 +97,29 @@ impl Inbox {
         // A call to a closed store is answered by dropping it.
         if !state.stopped {
             state.calls.push(call);
-            self.bell.notify_one();
+            self.ring(state);
         }
     }
 
     pub fn done(&self, done: Done) {
-        self.lock().done.push(done);
-        self.bell.notify_one();
+        let mut state = self.lock();
+        state.done.push(done);
+        self.ring(state);
     }
 
     /// The writer could not write.
     pub fn broken(&self, error: Error) {
         self.set_health(&error);
-        self.lock().broken = Some(error);
-        self.bell.notify_one();
+        let mut state = self.lock();
+        state.broken = Some(error);
+        self.ring(state);
     }
 
     /// The clock was moved by hand.
     pub fn nudge(&self) {
-        self.lock().nudged = true;
-        self.bell.notify_one();
+        let mut state = self.lock();
+        state.nudged = true;
+        self.ring(state);
     }
 
     pub fn close(&self, closer: Option<Closer>) {
@@ -124,7 +129,16 @@ impl Inbox {
             Some(closer) if state.stopped => drop(closer.send(Ok(()))),
             closer => state.closers.extend(closer),
         }
-        self.bell.notify_one();
+        self.ring(state);
+    }
+
+    /// Wakes the core thread if it sleeps; after the lock is let go, or it would wake only to wait for that.
+    fn ring(&self, mut state: MutexGuard<'_, State>) {
+        let asleep = std::mem::take(&mut state.asleep);
+        drop(state);
+        if asleep {
+            self.bell.notify_one();
+        }
     }
 
     /// Ends the inbox; answers who wants to know when all is closed.
@@ -152,6 +166,7 @@ impl Inbox {
             None => None,
         };
         if idle(&state) {
+            state.asleep = true;
             state = match real {
                 Some(wait) if wait.is_zero() => state,
                 Some(wait) => {
@@ -166,6 +181,7 @@ impl Inbox {
                     .unwrap_or_else(PoisonError::into_inner),
             };
         }
+        state.asleep = false;
         state.nudged = false;
         Taken {
             calls: std::mem::take(&mut state.calls),

@@ -1,10 +1,13 @@
-//! The writer thread: groups of records go to the files, and answers go out when that is done.
+//! Groups of records go to the files, and answers go out when that is done.
+//!
+//! The core thread writes itself: a write is a copy into the operating system's cache, which costs less than waking
+//! another thread to do it, and what waits only for that, such as a lease, is answered at once and not behind a sync. Syncs
+//! are slow and have a thread of their own; while it makes one, the next answers collect for the next.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,6 +42,11 @@ pub struct Batch {
 /// The core thread's side.
 pub struct Writer {
     shared: Arc<Shared>,
+    sync: Sync,
+    inbox: Arc<Inbox>,
+    tasks: Option<mpsc::Sender<Task>>,
+    /// Up to where was written.
+    end: Position,
     thread: Option<thread::JoinHandle<()>>,
     maintenance: Option<thread::JoinHandle<()>>,
 }
@@ -46,13 +54,20 @@ pub struct Writer {
 struct Shared {
     queue: Mutex<Queue>,
     bell: Condvar,
-    written: AtomicU64,
     synced: AtomicU64,
 }
 
+/// What the next sync is for.
 #[derive(Default)]
 struct Queue {
-    batches: VecDeque<Batch>,
+    /// Files with writes that are not synced, oldest first. A file that the log has given up needs no sync any more and
+    /// is not kept for one.
+    dirty: Vec<Weak<dyn DiskFile>>,
+    /// Up to where was written.
+    end: Position,
+    waiting: Vec<Waiting>,
+    /// The sync thread sleeps until it is woken.
+    asleep: bool,
     closing: bool,
     failed: Option<Error>,
 }
@@ -75,9 +90,11 @@ impl Writer {
         .and_then(|()| mark.sync())
         .map_err(unmarked)?;
         let shared = Arc::new(Shared {
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue {
+                end: machine.synced,
+                ..Queue::default()
+            }),
             bell: Condvar::new(),
-            written: AtomicU64::new(pack(machine.written)),
             synced: AtomicU64::new(pack(machine.synced)),
         });
         let (tasks, queue) = mpsc::channel();
@@ -85,38 +102,96 @@ impl Writer {
         let maintenance = spawn("auxo-maintenance", move || {
             maintain(queue, disk, maintenance_inbox)
         })?;
-        let back = Back {
+        let syncer = Syncer {
             shared: shared.clone(),
             sync,
-            inbox,
+            inbox: inbox.clone(),
             mark,
-            tasks,
-            dirty: Vec::new(),
-            end: machine.synced,
+            last: Instant::now(),
         };
-        let thread = spawn("auxo-writer", move || back.run())?;
+        let thread = spawn("auxo-sync", move || syncer.run())?;
         Ok(Writer {
             shared,
+            sync,
+            inbox,
+            tasks: Some(tasks),
+            end: machine.written,
             thread: Some(thread),
             maintenance: Some(maintenance),
         })
     }
 
-    pub fn send(&self, batch: Batch) {
-        if batch.writes.is_empty()
-            && batch.waiting.is_empty()
-            && batch.tasks.is_empty()
-            && batch.units == 0
-        {
+    /// Writes a batch and answers who waits for no more than that.
+    pub fn send(&mut self, batch: Batch) {
+        let Batch {
+            writes,
+            mut waiting,
+            tasks,
+            units,
+        } = batch;
+        let failed = self.shared.lock().failed.is_some();
+        if failed || !self.write(&writes) {
+            self.inbox.release(units);
+            refuse(waiting);
             return;
         }
-        self.shared.lock().batches.push_back(batch);
-        self.shared.bell.notify_one();
+        self.inbox.release(units);
+        if self.sync == Sync::Always {
+            let (later, now) = waiting
+                .into_iter()
+                .partition(|one| one.after == After::Synced);
+            waiting = now;
+            self.dirty(&writes, later);
+        } else {
+            self.dirty(&writes, Vec::new());
+        }
+        for one in waiting {
+            self.inbox.answer(one.caller, one.reply);
+        }
+        for task in tasks {
+            // The maintenance thread ends when this one does.
+            let _ = self.tasks.as_ref().map(|queue| queue.send(task));
+        }
+    }
+
+    fn write(&mut self, writes: &[Write]) -> bool {
+        for write in writes {
+            if let Err(error) = write.file.write_at(u64::from(write.offset), &write.bytes) {
+                fail(&self.shared, &self.inbox, &error);
+                return false;
+            }
+            self.end = write.end;
+        }
+        true
+    }
+
+    /// Tells the sync thread what was written, and wakes it if there is something for it to do.
+    fn dirty(&self, writes: &[Write], waiting: Vec<Waiting>) {
+        if writes.is_empty() && waiting.is_empty() {
+            return;
+        }
+        let mut queue = self.shared.lock();
+        for write in writes {
+            let known = queue.dirty.last().is_some_and(|last| {
+                std::ptr::addr_eq(last.as_ptr(), Arc::as_ptr(&write.file))
+            });
+            if !known {
+                queue.dirty.retain(|file| file.strong_count() > 0);
+                queue.dirty.push(Arc::downgrade(&write.file));
+            }
+        }
+        queue.end = self.end;
+        queue.waiting.extend(waiting);
+        let wanted = !queue.waiting.is_empty() || matches!(self.sync, Sync::Interval(_));
+        if wanted && std::mem::take(&mut queue.asleep) {
+            drop(queue);
+            self.shared.bell.notify_one();
+        }
     }
 
     /// Up to where the log is in the files.
     pub fn written(&self) -> Position {
-        unpack(self.shared.written.load(Ordering::Acquire))
+        self.end
     }
 
     /// Up to where the log is on the disk.
@@ -124,8 +199,9 @@ impl Writer {
         unpack(self.shared.synced.load(Ordering::Acquire))
     }
 
-    /// Writes and syncs the rest, and ends both threads.
+    /// Syncs the rest, and ends both threads.
     pub fn close(mut self, machine: &Machine) -> Result<()> {
+        self.tasks = None;
         self.shared.lock().closing = true;
         self.shared.bell.notify_one();
         for thread in [self.thread.take(), self.maintenance.take()]
@@ -159,168 +235,120 @@ impl Shared {
     }
 }
 
-/// The writer thread's side.
-struct Back {
+/// The sync thread's side.
+struct Syncer {
     shared: Arc<Shared>,
     sync: Sync,
     inbox: Arc<Inbox>,
     mark: Mark,
-    tasks: mpsc::Sender<Task>,
-    /// Files with writes that are not synced, oldest first.
-    dirty: Vec<Arc<dyn DiskFile>>,
-    /// Up to where was written.
-    end: Position,
+    last: Instant,
 }
 
-impl Back {
+impl Syncer {
     fn run(mut self) {
-        let mut last_sync = Instant::now();
         loop {
-            let (batches, closing) = self.take(last_sync);
-            if self.shared.lock().failed.is_some() {
-                self.refuse(batches);
-            } else if let Err((error, batches)) = self.round(batches, &mut last_sync, closing) {
-                self.fail(error);
-                self.refuse(batches);
+            let mut queue = self.wait();
+            let closing = queue.closing;
+            if queue.failed.is_some() {
+                let waiting = std::mem::take(&mut queue.waiting);
+                drop(queue);
+                refuse(waiting);
+            } else {
+                let dirty = std::mem::take(&mut queue.dirty);
+                let (end, waiting) = (queue.end, std::mem::take(&mut queue.waiting));
+                drop(queue);
+                self.round(dirty, end, waiting, closing);
             }
-            if closing && self.shared.lock().batches.is_empty() {
+            if closing {
                 return;
             }
         }
     }
 
-    /// Waits for batches, or until an interval sync is due.
-    fn take(&self, last_sync: Instant) -> (Vec<Batch>, bool) {
-        let idle = |queue: &mut Queue| queue.batches.is_empty() && !queue.closing;
-        let queue = self.shared.lock();
-        let mut queue = match self.sync {
-            Sync::Interval(interval) if !self.dirty.is_empty() => {
-                let wait = interval
-                    .saturating_sub(last_sync.elapsed())
-                    .max(Duration::from_micros(1));
-                self.shared
-                    .bell
-                    .wait_timeout_while(queue, wait, idle)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+    /// Waits until somebody waits for a sync, or an interval's sync is due.
+    fn wait(&self) -> MutexGuard<'_, Queue> {
+        let mut queue = self.shared.lock();
+        loop {
+            let due = match self.sync {
+                Sync::Interval(interval) if !queue.dirty.is_empty() => {
+                    Some(interval.saturating_sub(self.last.elapsed()))
+                }
+                _ => None,
+            };
+            if !queue.waiting.is_empty() || queue.closing || due == Some(Duration::ZERO) {
+                queue.asleep = false;
+                return queue;
             }
-            _ => self
-                .shared
-                .bell
-                .wait_while(queue, idle)
-                .unwrap_or_else(PoisonError::into_inner),
-        };
-        (queue.batches.drain(..).collect(), queue.closing)
+            queue = match due {
+                Some(wait) => {
+                    let waited = self.shared.bell.wait_timeout(queue, wait);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    queue.asleep = true;
+                    let woken = self.shared.bell.wait(queue);
+                    woken.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
     }
 
-    /// Writes, answers, syncs, answers. On an error the batches whose callers have no answer yet come back.
     fn round(
         &mut self,
-        mut batches: Vec<Batch>,
-        last_sync: &mut Instant,
-        closing: bool,
-    ) -> std::result::Result<(), (io::Error, Vec<Batch>)> {
-        for batch in &batches {
-            if let Err(error) = self.write(batch) {
-                return Err((error, batches));
-            }
+        dirty: Vec<Weak<dyn DiskFile>>,
+        end: Position,
+        waiting: Vec<Waiting>,
+        clean: bool,
+    ) {
+        if let Err(error) = self.sync_all(dirty, end, clean) {
+            fail(&self.shared, &self.inbox, &error);
+            return refuse(waiting);
         }
-        self.shared.written.store(pack(self.end), Ordering::Release);
-        let units: usize = batches
-            .iter_mut()
-            .map(|batch| std::mem::take(&mut batch.units))
-            .sum();
-        self.inbox.release(units);
-        let always = self.sync == Sync::Always;
-        let mut must_sync = closing;
-        for batch in &mut batches {
-            let waiting = std::mem::take(&mut batch.waiting);
-            for one in waiting {
-                if always && one.after == After::Synced {
-                    must_sync = true;
-                    batch.waiting.push(one);
-                } else {
-                    self.inbox.answer(one.caller, one.reply);
-                }
-            }
+        self.last = Instant::now();
+        for one in waiting {
+            self.inbox.answer(one.caller, one.reply);
         }
-        if let Sync::Interval(interval) = self.sync {
-            must_sync |= last_sync.elapsed() >= interval;
-        }
-        if must_sync {
-            if let Err(error) = self.sync_all(closing) {
-                return Err((error, batches));
-            }
-            *last_sync = Instant::now();
-        }
-        for batch in batches {
-            for one in batch.waiting {
-                self.inbox.answer(one.caller, one.reply);
-            }
-            for task in batch.tasks {
-                // The maintenance thread ends when this one does.
-                let _ = self.tasks.send(task);
-            }
-        }
-        Ok(())
     }
 
-    fn write(&mut self, batch: &Batch) -> io::Result<()> {
-        for write in &batch.writes {
-            write.file.write_at(u64::from(write.offset), &write.bytes)?;
-            if !self
-                .dirty
-                .last()
-                .is_some_and(|last| Arc::ptr_eq(last, &write.file))
-            {
-                self.dirty.push(write.file.clone());
-            }
-            self.end = write.end;
-        }
-        Ok(())
-    }
-
-    fn sync_all(&mut self, clean: bool) -> io::Result<()> {
-        let nothing = self.dirty.is_empty();
-        for file in self.dirty.drain(..) {
+    fn sync_all(
+        &mut self,
+        dirty: Vec<Weak<dyn DiskFile>>,
+        end: Position,
+        clean: bool,
+    ) -> io::Result<()> {
+        for file in dirty.iter().filter_map(Weak::upgrade) {
             file.sync()?;
         }
-        self.shared.synced.store(pack(self.end), Ordering::Release);
-        if !nothing || clean {
-            self.mark.write(Marked {
-                synced: self.end,
-                clean,
-            })?;
+        self.shared.synced.store(pack(end), Ordering::Release);
+        if !dirty.is_empty() || clean {
+            self.mark.write(Marked { synced: end, clean })?;
         }
         if clean {
             self.mark.sync()?;
         }
         Ok(())
     }
+}
 
-    /// The first error is the last: what the disk did with the bytes is not known, and trying again could hide that.
-    fn fail(&mut self, error: io::Error) {
-        let message = format!(
-            "the disk failed and the store has stopped: {error}; restart it when the disk is well again"
-        );
-        let error = Error::new(Code::Unavailable, message);
-        self.shared.lock().failed = Some(error.clone());
-        self.inbox.broken(error);
-    }
+/// The first error is the last: what the disk did with the bytes is not known, and trying again could hide that.
+fn fail(shared: &Shared, inbox: &Inbox, error: &io::Error) {
+    let message = format!(
+        "the disk failed and the store has stopped: {error}; restart it when the disk is well again"
+    );
+    let error = Error::new(Code::Unavailable, message);
+    shared.lock().failed.get_or_insert(error.clone());
+    inbox.broken(error);
+}
 
-    /// Whether these were done is not known, and that is the answer.
-    fn refuse(&self, batches: Vec<Batch>) {
-        for batch in batches {
-            self.inbox.release(batch.units);
-            for one in batch.waiting {
-                let message =
-                    "the disk failed while this was being written: it may or may not have happened";
-                let reply = match one.reply {
-                    Ok(_) => Err(Error::new(Code::UnknownOutcome, message)),
-                    refused => refused,
-                };
-                let _ = one.caller.send(reply);
-            }
-        }
+/// Whether these were done is not known, and that is the answer.
+fn refuse(waiting: Vec<Waiting>) {
+    for one in waiting {
+        let message =
+            "the disk failed while this was being written: it may or may not have happened";
+        let reply = match one.reply {
+            Ok(_) => Err(Error::new(Code::UnknownOutcome, message)),
+            refused => refused,
+        };
+        let _ = one.caller.send(reply);
     }
 }

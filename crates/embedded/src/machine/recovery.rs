@@ -4,6 +4,7 @@
 //! damage if anything says that the log was on the disk up to a later point: then a store refuses to open and names the
 //! file and the byte. Otherwise nobody was ever told that what follows is safe, and it is cut off.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use auxo_core::{Code, Error, JobId, Result, Timestamp};
@@ -14,7 +15,7 @@ use super::upkeep::{CHECKPOINT, Upkeep};
 use super::{Machine, Outbox, Settings, Step};
 use crate::damage::Trouble;
 use crate::dice::Dice;
-use crate::disk::{Disk, DiskFile, is_unfinished, read_exact_at};
+use crate::disk::{Disk, DiskFile, is_unfinished, once_failed_always_failed, read_exact_at};
 use crate::index::Index;
 use crate::log::Log;
 use crate::mark::{Mark, Marked};
@@ -292,13 +293,14 @@ impl Machine {
             let most = clean.map_or(u64::MAX, |mark| u64::from(mark.synced.offset));
             let bytes = read_up_to(&*self.log.segment(number).file, number, most)?;
             let segment = self.log.segment(number);
-            replayed.push(segment.file.clone());
+            let file = segment.file.clone();
             let (salt, own) = (segment.salt_at(offset), segment.own_salt());
             let mut frames = Frames::new(&bytes, offset, salt, own);
             let mut end = (offset, salt);
             let sealed = self.replay_segment(&mut frames, number, &mut end, &mut turned)?;
             self.log.segment_mut(number).len = end.0;
             if sealed {
+                replayed.push((number, file, bytes, end.0));
                 number += 1;
                 offset = HEADER;
                 continue;
@@ -314,11 +316,8 @@ impl Machine {
             for queue in turned {
                 self.rebuild_lanes(queue)?;
             }
-            // What was read may be in memory only; from here on it counts as safe.
-            for file in replayed {
-                file.sync()
-                    .map_err(|error| Trouble::io(log_name(number), error))?;
-            }
+            replayed.push((number, file, bytes, end.0));
+            make_safe(&replayed, mark.map_or(start, |mark| mark.synced.max(start)))?;
             self.synced = position;
             self.written = position;
             return Ok(position);
@@ -496,6 +495,11 @@ impl Machine {
 
     /// Removes what a crash left behind, and finds work that was not finished.
     fn tidy(&mut self, names: &[String], active: u32) -> Step<()> {
+        // What is removed below is not missed by the checkpoint that was read. Its name must be safe first.
+        self.log
+            .disk
+            .sync_dir()
+            .map_err(|error| Trouble::io("", error))?;
         for name in names {
             let number = parse_name(name, "log").or(parse_name(name, "idx"));
             let kept = match number {
@@ -546,10 +550,30 @@ fn first_position(logs: &[u32], mark: Option<Marked>) -> Step<Option<Position>> 
 
 fn open(disk: &dyn Disk, number: u32) -> Step<Arc<dyn DiskFile>> {
     let name = log_name(number);
-    disk.open(&name).map_err(|error| match error.kind() {
+    let file = disk.open(&name).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Trouble::damaged(name, 0, "the file is missing"),
         _ => Trouble::io(name, error),
-    })
+    })?;
+    Ok(once_failed_always_failed(file))
+}
+
+/// Makes sure that what was read is on the disk, because from here on it counts as safe. What lies behind the point up to
+/// which it is known to be is written again: after a sync that failed, the system may have it in memory and believe that
+/// the disk has it too, and another sync alone would do nothing.
+fn make_safe(replayed: &[(u32, Arc<dyn DiskFile>, Vec<u8>, u32)], safe: Position) -> Step<()> {
+    for (number, file, bytes, end) in replayed {
+        let from = match safe.segment.cmp(number) {
+            Ordering::Less => HEADER,
+            Ordering::Equal => safe.offset,
+            Ordering::Greater => continue,
+        };
+        if from < *end {
+            file.write_at(u64::from(from), &bytes[from as usize..*end as usize])
+                .and_then(|()| file.sync())
+                .map_err(|error| Trouble::io(log_name(*number), error))?;
+        }
+    }
+    Ok(())
 }
 
 fn read_up_to(file: &dyn DiskFile, number: u32, most: u64) -> Step<Vec<u8>> {

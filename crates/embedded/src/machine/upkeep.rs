@@ -301,20 +301,20 @@ impl Machine {
         Ok(())
     }
 
-    /// Forgets what is in memory about a segment's records.
+    /// Forgets what the streams and maps know about a segment's records.
     fn detach(&mut self, number: u32) {
         for queue in &mut self.queues {
             for lane in queue.lanes.values_mut() {
                 for line in lane.lines_mut() {
-                    line.steady.detach_memory(number);
-                    line.wall.detach_memory(number);
+                    line.steady.detach(number);
+                    line.wall.detach(number);
                 }
             }
         }
         self.expiry
             .iter_mut()
             .chain([&mut self.keep])
-            .for_each(|stream| stream.detach_memory(number));
+            .for_each(|stream| stream.detach(number));
         self.recent_dead.retain(|_, place| place.segment != number);
         self.recent_done.retain(|_, place| place.segment != number);
         self.recent_keys.retain(|_, places| {
