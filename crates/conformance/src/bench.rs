@@ -241,13 +241,19 @@ impl Bench {
 
     /// Looks until so many lease calls wait for a queue.
     pub async fn until_waiting(&self, queue: &QueueName, waiting: u64) {
+        let seen = self.sees_waiting(queue, waiting).await;
+        assert!(seen, "never saw {waiting} lease calls wait for {queue}");
+    }
+
+    /// Whether so many lease calls come to wait for a queue.
+    pub async fn sees_waiting(&self, queue: &QueueName, waiting: u64) -> bool {
         for _ in 0..LOOKS {
             if self.info_of(queue).await.waiting == waiting {
-                return;
+                return true;
             }
             tokio::task::yield_now().await;
         }
-        panic!("never saw {waiting} lease calls wait for {queue}");
+        false
     }
 
     /// Looks until the usual queue is as it should be.

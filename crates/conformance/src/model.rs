@@ -230,15 +230,9 @@ impl Model {
 
     fn pushed(&self, id: JobId, how: Accepted, now: Now) -> Pushed {
         let job = &self.jobs[&id];
-        // A job whose life was over before it began is dead in the same moment.
-        let waits = matches!(job.state(now), State::Scheduled | State::Ready);
         Pushed {
             id,
-            state: if waits && job.expired(now) {
-                State::Dead
-            } else {
-                job.state(now)
-            },
+            state: job.state(now),
             run_at: now.on_wall(job.due),
             how,
         }

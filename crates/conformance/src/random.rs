@@ -4,6 +4,7 @@
 //! makes sense by itself. When the two disagree, the run is shortened on fresh engines as long as they still disagree, and
 //! the failure shows the seed and the few steps that are left.
 
+mod compare;
 mod op;
 mod pair;
 mod same;
@@ -78,32 +79,60 @@ async fn replay(bench: Bench, ops: &[Op]) -> Result<(), (usize, String)> {
     pair.drain().await.map_err(|problem| (ops.len(), problem))
 }
 
-/// Leaves out halves, quarters and ever smaller parts of the run, as long as it still fails.
+/// Leaves out halves, quarters and ever smaller parts of the run, then items of its batches, as long as it still fails.
 async fn shorten(make: impl AsyncFn() -> Bench, failure: &mut Failure) {
     let mut replays = 0;
-    let mut size = failure.ops.len().div_ceil(2);
-    while size > 0 && replays < REPLAYS {
-        let mut from = 0;
+    let mut size = failure.ops.len();
+    while size > 0 {
+        size = size.div_ceil(2).max(1);
         let mut shorter = false;
-        while from < failure.ops.len() && replays < REPLAYS {
+        let mut from = 0;
+        while from < failure.ops.len() {
             let until = (from + size).min(failure.ops.len());
             let mut fewer = failure.ops.clone();
             fewer.drain(from..until);
-            replays += 1;
-            match replay(make().await, &fewer).await {
-                Err((step, problem)) => {
-                    fewer.truncate(step + 1);
-                    failure.ops = fewer;
-                    failure.problem = problem;
-                    shorter = true;
-                }
-                Ok(()) => from = until,
+            match still_fails(&make, fewer, failure, &mut replays).await {
+                true => shorter = true,
+                false => from = until,
             }
         }
-        size = match shorter {
-            true => size.min(failure.ops.len()),
-            false if size == 1 => 0,
-            false => size.div_ceil(2),
-        };
+        if size == 1 && !shorter {
+            break;
+        }
     }
+    let mut at = 0;
+    while at < failure.ops.len() {
+        let mut smaller = failure.ops[at].smaller().into_iter();
+        let shrunk = loop {
+            let Some(op) = smaller.next() else {
+                break false;
+            };
+            let mut ops = failure.ops.clone();
+            ops[at] = op;
+            if still_fails(&make, ops, failure, &mut replays).await {
+                break true;
+            }
+        };
+        at += usize::from(!shrunk);
+    }
+}
+
+/// Whether engine and model disagree on these steps too, which are then the failure. Without a replay left: no.
+async fn still_fails(
+    make: &impl AsyncFn() -> Bench,
+    mut ops: Vec<Op>,
+    failure: &mut Failure,
+    replays: &mut usize,
+) -> bool {
+    if *replays == REPLAYS {
+        return false;
+    }
+    *replays += 1;
+    let Err((step, problem)) = replay(make().await, &ops).await else {
+        return false;
+    };
+    ops.truncate(step + 1);
+    failure.ops = ops;
+    failure.problem = problem;
+    true
 }

@@ -8,12 +8,14 @@ use auxo_conformance::{Bench, ModelEngine, bench, random};
 use auxo_core::clock::ManualClock;
 use planted::Forgetful;
 
+async fn immortal() -> Bench {
+    ModelEngine::new(ManualClock::at(1_700_000_000_000)).on_bench()
+}
+
 async fn model() -> Bench {
-    let clock = ManualClock::at(1_700_000_000_000);
     Bench {
-        engine: Arc::new(ModelEngine::new(clock.clone())),
-        clock,
         reopen: None,
+        ..immortal().await
     }
 }
 
@@ -30,6 +32,14 @@ async fn forgetful() -> Bench {
 fn a_model_agrees_with_itself() {
     for seed in 0..3 {
         let run = random::run(model, seed, 10_000);
+        bench::run(run).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+#[test]
+fn a_model_agrees_with_itself_through_restarts() {
+    for seed in 3..6 {
+        let run = random::run(immortal, seed, 10_000);
         bench::run(run).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

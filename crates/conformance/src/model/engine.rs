@@ -17,6 +17,7 @@ use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, Token};
 use tokio::sync::{broadcast, oneshot};
 
 use super::{Mint, Model};
+use crate::bench::Bench;
 
 /// The model as an engine, in memory.
 pub struct ModelEngine {
@@ -88,6 +89,23 @@ impl ModelEngine {
         drop(inside);
         model.restart();
         ModelEngine::with(self.room.clock.clone(), model, mint)
+    }
+
+    /// The engine on a bench. It outlives its process as far as a test can tell: its memory is handed on.
+    pub fn on_bench(self) -> Bench {
+        let clock = self.room.clock.clone();
+        let engine = Arc::new(self);
+        Bench {
+            engine: engine.clone(),
+            clock,
+            reopen: Some(Arc::new(move || {
+                let engine = engine.clone();
+                Box::pin(async move {
+                    engine.close().await.expect("the model closes");
+                    engine.reopen().on_bench()
+                })
+            })),
+        }
     }
 
     fn with(clock: Arc<ManualClock>, model: Model, mint: Counter) -> ModelEngine {

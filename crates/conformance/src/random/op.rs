@@ -100,6 +100,30 @@ pub enum Pick {
     Gone(u16),
 }
 
+impl Op {
+    /// The step without one of the items of its batch, in every way that leaves an item.
+    pub(super) fn smaller(&self) -> Vec<Op> {
+        match self {
+            Op::Push(items) => without_one(items).map(Op::Push).collect(),
+            Op::Settle(items) => without_one(items).map(Op::Settle).collect(),
+            Op::Extend(items) => without_one(items).map(Op::Extend).collect(),
+            Op::Steer(picks, action, mode) => without_one(picks)
+                .map(|picks| Op::Steer(picks, action.clone(), *mode))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn without_one<T: Clone>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
+    let parts = if items.len() > 1 { items.len() } else { 0 };
+    (0..parts).map(|at| {
+        let mut fewer = items.to_vec();
+        fewer.remove(at);
+        fewer
+    })
+}
+
 /// The steps of a seed.
 pub(super) fn steps(seed: u64, count: usize, restarts: bool) -> Vec<Op> {
     let mut dice = Dice(seed);
