@@ -1,9 +1,9 @@
 //! Recurring jobs: when the next tick is, and what a missed one leads to.
 //!
 //! Cron ticks follow the wall clock, interval ticks the steady one. An engine keeps the next tick with the schedule and
-//! moves it in the same step that makes the job, so a tick makes at most one job. After a step of the wall clock an engine
-//! asks [`Schedule::rearm`] for the next tick: a clock set back does not silence a schedule, and one set forward makes no
-//! storm of old ticks.
+//! moves it in the same step that makes the job, so a tick makes at most one job. When the wall clock was set back an
+//! engine asks [`Schedule::rearm`] for the next tick, so that the schedule is not silent until the clock has caught up;
+//! when it was set forward the policy for missed ticks decides, so that there is no storm of old ones.
 
 use std::str::FromStr;
 use std::time::Duration;
