@@ -234,10 +234,11 @@ impl Core {
         self.inbox
             .wall_steps
             .store(machine.wall_steps, Ordering::Relaxed);
-        self.dispatch(units);
+        // Whoever is told of trouble finds the store unwell.
         if let Some(error) = self.machine.broken() {
             self.inbox.set_health(error);
         }
+        self.dispatch(units);
         more
     }
 

@@ -1,0 +1,215 @@
+//! Bits flip, files are cut, deleted, or hold blocks that belong elsewhere. Whatever is damaged is noticed or does no harm.
+
+mod trace;
+
+use std::collections::BTreeMap;
+
+use auxo_conformance::bench::run;
+use auxo_core::{Code, Engine, JobId, State};
+use auxo_embedded::disk::sim::Rng;
+use auxo_embedded::disk::{Disk, SimDisk};
+use auxo_embedded::salvage_disks;
+use trace::{Trace, contents, open};
+
+type Contents = BTreeMap<JobId, (Vec<u8>, State)>;
+
+/// A store with sealed segments, index files and a checkpoint, closed in good order or killed.
+fn store(closed: bool) -> (SimDisk, Contents) {
+    let disk = SimDisk::new();
+    let (image, shown) = run(async {
+        let engine = open(&disk).expect("a new store");
+        let mut trace = Trace::default();
+        trace.run(&engine, &mut Rng::new(5), 600).await;
+        let shown = contents(&engine).await.expect("a whole store");
+        let image = disk.kill();
+        engine.close().await.expect("the store closes");
+        (if closed { disk.kill() } else { image }, shown)
+    });
+    let names = image.list().expect("names");
+    assert!(names.iter().any(|name| name.ends_with(".idx")), "{names:?}");
+    (image, shown)
+}
+
+/// What became of damage.
+#[derive(Debug, Default)]
+struct Tally {
+    refused: u32,
+    noticed: u32,
+    harmless: u32,
+}
+
+impl Tally {
+    /// Opens a damaged store and reads all of it.
+    fn look(&mut self, disk: &SimDisk, shown: &Contents, what: &str) {
+        let engine = match open(disk) {
+            Ok(engine) => engine,
+            Err(error) => {
+                let names_it =
+                    error.message().contains("file ") && error.message().contains("byte");
+                assert!(
+                    names_it && error.code() == Code::Internal,
+                    "{what}: {error}"
+                );
+                self.refused += 1;
+                return;
+            }
+        };
+        match run(contents(&engine)) {
+            Err(error) => {
+                assert!(error.message().contains("file "), "{what}: {error}");
+                assert!(
+                    engine.health().is_err(),
+                    "{what}: the store goes on with damage"
+                );
+                self.noticed += 1;
+            }
+            Ok(found) => {
+                assert!(
+                    found == *shown,
+                    "{what}: {} jobs instead of {}",
+                    found.len(),
+                    shown.len()
+                );
+                self.harmless += 1;
+            }
+        }
+    }
+}
+
+fn flip(closed: bool, flips: u32, seed: u64) {
+    let (disk, shown) = store(closed);
+    let names = disk.list().expect("names");
+    let mut rng = Rng::new(seed);
+    let mut tally = Tally::default();
+    for _ in 0..flips {
+        let name = &names[rng.below(names.len() as u64) as usize];
+        let len = disk.content(name).expect("a file").len() as u64;
+        let (byte, bit) = (rng.below(len), rng.below(8) as u8);
+        let image = disk.kill();
+        image.flip_bit(name, byte, bit).expect("a bit");
+        tally.look(
+            &image,
+            &shown,
+            &format!("bit {bit} of byte {byte} of {name}"),
+        );
+    }
+    println!("{flips} bit flips: {tally:?}, 0 wrong payloads, 0 lost in silence");
+    assert!(tally.refused > 0 && tally.noticed > 0, "{tally:?}");
+}
+
+#[test]
+fn five_thousand_flipped_bits_of_a_closed_store_are_noticed_or_harmless() {
+    flip(true, 5000, 1);
+}
+
+#[test]
+fn five_thousand_flipped_bits_of_a_killed_store_are_noticed_or_harmless() {
+    flip(false, 5000, 2);
+}
+
+#[test]
+fn a_file_that_is_cut_short_or_missing_is_noticed_or_harmless() {
+    let (disk, shown) = store(true);
+    let mut tally = Tally::default();
+    let mut rng = Rng::new(3);
+    for name in disk.list().expect("names") {
+        let image = disk.kill();
+        image.delete(&name).expect("a file");
+        tally.look(&image, &shown, &format!("{name} is missing"));
+        let len = disk.content(&name).expect("a file").len() as u64;
+        for _ in 0..20 {
+            let at = rng.below(len);
+            let image = disk.kill();
+            image.truncate(&name, at).expect("a file");
+            tally.look(&image, &shown, &format!("{name} ends at byte {at}"));
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.refused > 0, "{tally:?}");
+}
+
+#[test]
+fn a_block_that_belongs_elsewhere_or_to_the_past_is_noticed_or_harmless() {
+    const BLOCK: usize = 4096;
+    let (disk, shown) = store(true);
+    let mut tally = Tally::default();
+    let mut rng = Rng::new(4);
+    let names: Vec<String> = disk
+        .list()
+        .expect("names")
+        .into_iter()
+        .filter(|name| name.contains('.'))
+        .collect();
+    for _ in 0..300 {
+        let mut block = || {
+            let name = names[rng.below(names.len() as u64) as usize].clone();
+            let blocks = disk.content(&name).expect("a file").len() / BLOCK;
+            (name, rng.below(blocks as u64) as usize * BLOCK)
+        };
+        let ((name, at), (other, from)) = (block(), block());
+        let bytes = disk.content(&other).expect("a file")[from..from + BLOCK].to_vec();
+        let image = disk.kill();
+        image
+            .damage(&name, |content| {
+                content[at..at + BLOCK].copy_from_slice(&bytes)
+            })
+            .expect("a file");
+        tally.look(
+            &image,
+            &shown,
+            &format!("{name} has at byte {at} what {other} has at {from}"),
+        );
+        let image = disk.kill();
+        image
+            .damage(&name, |content| content[at..at + BLOCK].fill(0))
+            .expect("a file");
+        tally.look(
+            &image,
+            &shown,
+            &format!("{name} has at byte {at} what it had before it was written"),
+        );
+    }
+    println!("{tally:?}");
+    assert!(tally.refused > 0 && tally.noticed > 0, "{tally:?}");
+}
+
+#[test]
+fn salvage_copies_everything_but_what_is_damaged() {
+    let (disk, shown) = store(true);
+    let whole = SimDisk::new();
+    let report = salvage_disks(&disk, std::sync::Arc::new(whole.clone())).expect("a salvage");
+    assert_eq!(report.lost, Vec::<String>::new());
+    let copied: u64 = report.copied.iter().map(|(_, jobs)| jobs).sum();
+    let again = run(contents(&open(&whole).expect("a new store"))).expect("a whole store");
+    assert_eq!(
+        again.keys().collect::<Vec<_>>(),
+        shown.keys().collect::<Vec<_>>()
+    );
+    assert!(copied >= shown.len() as u64);
+
+    // In the middle of the first segment there is a job that will be missed.
+    let name = "0000000001.log";
+    let image = disk.kill();
+    image
+        .damage(name, |content| content[20_000..20_100].fill(7))
+        .expect("a segment");
+    let rest = SimDisk::new();
+    let report = salvage_disks(&image, std::sync::Arc::new(rest.clone())).expect("a salvage");
+    assert!(
+        report.lost.iter().any(|lost| lost.contains(name)),
+        "{:?}",
+        report.lost
+    );
+    let found = run(contents(&open(&rest).expect("a new store"))).expect("a whole store");
+    for (id, (payload, _)) in &found {
+        // A job whose newer record was damaged comes back as it was before; its payload is its own.
+        assert!(
+            shown
+                .get(id)
+                .is_none_or(|(bytes, _)| bytes == payload || bytes.is_empty()),
+            "job {id}"
+        );
+    }
+    let missed = shown.keys().filter(|id| !found.contains_key(id)).count();
+    assert!(missed <= 5, "{missed} jobs are missing for a hundred bytes");
+}
