@@ -170,7 +170,7 @@ impl Core {
             } else {
                 self.machine.next_wake(self.clock.now())
             };
-            let taken = self.inbox.take(wait, &*self.clock);
+            let taken = self.inbox.take(wait, &*self.clock, self.machine.stalled());
             let closing = taken.closing.is_some();
             more = self.work(taken.calls, taken.done, taken.broken);
             if closing {
@@ -252,6 +252,10 @@ impl Core {
         let mut waiting = Vec::new();
         for answer in out.answers {
             let Some(caller) = self.callers.remove(&answer.ticket) else {
+                // Whoever asked has gone, in the same round that served them.
+                if let Ok(Reply::Lease(leased)) = answer.reply {
+                    self.inbox.give_back(leased);
+                }
                 continue;
             };
             match answer.after {

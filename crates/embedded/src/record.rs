@@ -575,6 +575,22 @@ pub fn decode(body: &[u8]) -> Option<Record> {
     r.0.is_empty().then_some(record)
 }
 
+/// Whether a commit or an open record may begin here, by its length and kind.
+pub fn is_mark(bytes: &[u8]) -> bool {
+    let Some(head) = bytes.get(..HEAD + 1) else {
+        return false;
+    };
+    let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    matches!(
+        (len, head[HEAD]),
+        (COMMIT_LEN, kind::COMMIT) | (OPEN_LEN, kind::OPEN)
+    )
+}
+
+/// The lengths of these two.
+const COMMIT_LEN: u32 = 21;
+const OPEN_LEN: u32 = 5;
+
 /// Whether a record's body is that of a job record.
 pub fn is_job(body: &[u8]) -> bool {
     body.first() == Some(&kind::PUT)

@@ -125,6 +125,7 @@ impl Blank {
             None => disk.create(&name)?,
         };
         let file = once_failed_always_failed(file);
+        let size = size + spill(size);
         if file.len()? < size {
             file.allocate(size)?;
         }
@@ -133,6 +134,12 @@ impl Blank {
         disk.sync_dir()?;
         Ok(Blank { number, salt, file })
     }
+}
+
+/// What lies behind the size at which a segment is sealed: space for what must still be written when the disk is full and
+/// there is no other segment to go on in.
+pub fn spill(size: u64) -> u64 {
+    size / 8
 }
 
 fn header(number: u32, salt: u32) -> Vec<u8> {

@@ -38,6 +38,8 @@ fn a_process_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
 
 fn work_until_killed(dir: PathBuf) {
     let engine = Arc::new(open(&dir));
+    let recorder = Arc::new(Recorder::append_to(&dir.join("history")).expect("a history"));
+    recorder.mark(Op::Killed);
     let mut notices = engine.watch();
     std::thread::spawn(move || {
         // One byte for each transition; how many there are does not matter, only that they come.
@@ -48,8 +50,6 @@ fn work_until_killed(dir: PathBuf) {
             std::io::stdout().flush().expect("the parent listens");
         }
     });
-    let recorder = Arc::new(Recorder::append_to(&dir.join("history")).expect("a history"));
-    recorder.mark(Op::Killed);
     let load = Workload {
         seed: recorder.started(),
         ..Workload::default()

@@ -1,5 +1,6 @@
 //! The power goes at every operation on the disk, and at random ones, with everything or anything unsynced lost or torn.
 
+mod kept;
 mod trace;
 
 use auxo_conformance::bench::run;
@@ -33,7 +34,7 @@ fn operations(seed: u64) -> u64 {
 fn opens_with_everything_promised(disk: &SimDisk, trace: &Trace) -> usize {
     run(async {
         let engine = open(disk).unwrap_or_else(|error| panic!("does not open: {error}"));
-        let kept = trace.check(&engine).await;
+        let kept = kept::check(trace, &engine).await;
         engine.close().await.expect("the store closes");
         kept
     })

@@ -150,41 +150,43 @@ impl Inbox {
         std::mem::take(&mut state.closers)
     }
 
-    /// Waits until there is something, or for as long as the machine allows.
-    pub fn take(&self, wait: Option<Duration>, clock: &dyn Clock) -> Taken {
+    /// Waits until there is something, or for as long as the machine allows. While the machine is stalled, calls stay
+    /// where they are.
+    pub fn take(&self, wait: Option<Duration>, clock: &dyn Clock, stalled: bool) -> Taken {
         let mut state = self.lock();
-        let idle = |state: &State| {
-            state.calls.is_empty()
+        // Each look that finds nothing says so again: the bell is rung only for a sleeper.
+        let idle = |state: &mut State| {
+            state.asleep = (state.calls.is_empty() || stalled)
                 && state.done.is_empty()
                 && state.broken.is_none()
                 && !state.nudged
-                && !state.closing
+                && !state.closing;
+            state.asleep
         };
         let real = match wait {
             Some(wait) if wait.is_zero() => Some(Duration::ZERO),
             Some(wait) => clock.real_wait(wait),
             None => None,
         };
-        if idle(&state) {
-            state.asleep = true;
-            state = match real {
-                Some(wait) if wait.is_zero() => state,
-                Some(wait) => {
-                    let waited = self
-                        .bell
-                        .wait_timeout_while(state, wait, |state| idle(state));
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => self
-                    .bell
-                    .wait_while(state, |state| idle(state))
-                    .unwrap_or_else(PoisonError::into_inner),
-            };
-        }
+        state = match real {
+            Some(wait) if wait.is_zero() => state,
+            Some(wait) => {
+                let waited = self.bell.wait_timeout_while(state, wait, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self
+                .bell
+                .wait_while(state, idle)
+                .unwrap_or_else(PoisonError::into_inner),
+        };
         state.asleep = false;
         state.nudged = false;
         Taken {
-            calls: std::mem::take(&mut state.calls),
+            calls: if stalled {
+                Vec::new()
+            } else {
+                std::mem::take(&mut state.calls)
+            },
             done: std::mem::take(&mut state.done),
             broken: state.broken.take(),
             closing: state.closing.then_some(()),

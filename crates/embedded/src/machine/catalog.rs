@@ -16,6 +16,9 @@ use crate::segment::Finder;
 
 impl Machine {
     pub(super) fn change(&mut self, change: Change, now: Now) -> Step<Result<()>> {
+        if let Some(error) = self.no_room(0) {
+            return Ok(Err(error));
+        }
         let missing = |what: String| Err(Error::new(Code::NotFound, what));
         Ok(match change {
             Change::Queue(name, config) => {

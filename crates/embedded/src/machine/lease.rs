@@ -19,6 +19,9 @@ use crate::segment::log_name;
 /// Empty lanes are kept for the next job of their priority, up to so many.
 const SPARE_LANES: usize = 64;
 
+/// How many expired jobs one look buries on its way.
+const BURIALS: u32 = 256;
+
 impl Machine {
     /// Lends from the first queue that has something; `None` when none has. The answer waits for the
     /// record of the lease, and for the disk where a job was handed out for good.
@@ -77,6 +80,9 @@ impl Machine {
 
     /// How many jobs the queue's settings allow to be leased now.
     fn lease_room(&mut self, number: u32, now: Now) -> u32 {
+        if self.no_room(0).is_some() {
+            return 0;
+        }
         let queue = &mut self.queues[number as usize];
         if queue.config.paused_out {
             return 0;
@@ -97,6 +103,7 @@ impl Machine {
 
     /// The next due job of a queue. What has expired is buried on the way.
     fn next_due(&mut self, number: u32, now: Now) -> Step<Option<(Place, Stored)>> {
+        let mut buried = 0;
         loop {
             let Machine { queues, log, .. } = self;
             let queue = &mut queues[number as usize];
@@ -113,7 +120,14 @@ impl Machine {
             let Some(spot) = found else { return Ok(None) };
             let job = self.read_spot(spot.id, spot.place)?;
             if job.expires.is_some_and(|due| now.reached(due)) {
+                self.make_room(now)?;
                 self.expire(spot.place, job, now);
+                buried += 1;
+                if buried == BURIALS {
+                    // The rest is buried in turn with other work, and who waits is looked after then.
+                    self.dirty.push(number);
+                    return Ok(None);
+                }
                 continue;
             }
             return Ok(Some((spot.place, job)));
@@ -363,13 +377,14 @@ impl Machine {
     /// alarm.
     fn next_look(&mut self, number: u32, now: Now) -> Step<Option<u64>> {
         let room = self.lease_room(number, now);
+        let full = self.no_room(0).is_some();
         let Machine { queues, log, .. } = self;
         let queue = &mut queues[number as usize];
         let free = queue
             .config
             .max_leased
             .is_none_or(|max| queue.leased < u64::from(max));
-        if queue.config.paused_out || !free {
+        if queue.config.paused_out || !free || full {
             return Ok(None);
         }
         let mut next: Option<u64> = None;

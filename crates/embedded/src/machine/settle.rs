@@ -58,6 +58,10 @@ impl Machine {
             // Records of one call keep their order.
             self.write_acks(&mut acks);
             self.make_room(now)?;
+            if let Some(error) = self.no_room(held.weight as usize) {
+                results.push(Err(error));
+                continue;
+            }
             results.push(Ok(self.settle(held, id, item.outcome, now)?));
         }
         self.write_acks(&mut acks);

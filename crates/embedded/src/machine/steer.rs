@@ -66,6 +66,9 @@ impl Machine {
         if mode == Mode::DryRun {
             return Ok(Ok(after));
         }
+        if let Some(error) = self.no_room(job.weight as usize) {
+            return Ok(Err(error));
+        }
         let queue = job.queue;
         let after = match action {
             Action::Cancel => {

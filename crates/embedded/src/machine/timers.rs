@@ -37,10 +37,14 @@ impl Machine {
     fn try_advance(&mut self, now: Now) -> Step<bool> {
         self.make_room(now)?;
         self.watch_wall(now);
-        let mut more = self.end_leases(now)?;
-        more |= self.end_lives(now)?;
-        more |= self.forget(now)?;
-        self.tick(now)?;
+        let mut more = false;
+        // What time has brought waits as long as it cannot be written down.
+        if self.no_room(0).is_none() {
+            more |= self.end_leases(now)?;
+            more |= self.end_lives(now)?;
+            more |= self.forget(now)?;
+            self.tick(now)?;
+        }
         while let Some((_, number)) = self
             .alarms
             .first()
@@ -60,6 +64,11 @@ impl Machine {
     pub fn next_wake(&mut self, now: Now) -> Option<Duration> {
         if self.broken.is_some() {
             return None;
+        }
+        if self.no_room(0).is_some() {
+            // Nothing can be written down; only space changes that.
+            let next = self.upkeep_due(now)?;
+            return Some(Timestamp(next).since(now.steady));
         }
         let lease = self.next_deadline();
         let alarm = self.alarms.first().map(|(time, _)| *time);

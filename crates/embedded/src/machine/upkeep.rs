@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use auxo_core::time::Now;
+use auxo_core::{Code, Error};
 
 use super::{Machine, Step, classes};
 use crate::bits::Bits;
@@ -16,7 +17,7 @@ use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::index::{Draft, Index};
 use crate::record::{self, From, HEAD, Place, Position, Previous};
-use crate::segment::{Blank, Finder, HEADER, index_name, log_name};
+use crate::segment::{Blank, Finder, HEADER, index_name, log_name, spill};
 use crate::snapshot;
 
 pub const CHECKPOINT: &str = "checkpoint";
@@ -24,6 +25,8 @@ pub const CHECKPOINT: &str = "checkpoint";
 const BALLAST: &str = "ballast";
 /// How much compaction copies before others get their turn.
 const BITE: usize = 256 << 10;
+/// What a record takes besides its payload, roughly and rather more.
+const SLACK: u64 = 4096;
 /// How long to wait before asking a full disk again, in milliseconds.
 const PATIENCE: u64 = 1000;
 
@@ -73,6 +76,10 @@ pub struct Upkeep {
     indexing: Vec<u32>,
     /// The segments to be given up when the checkpoint under way is on the disk, and its position.
     checkpointing: Option<(Vec<u32>, Position)>,
+    /// When a checkpoint, for which there was no space, is tried again.
+    refused_until: Option<u64>,
+    /// A file that was given up, to be the segment after the next.
+    spare: Option<String>,
     /// The segment being emptied, and how far that is.
     compacting: Option<(u32, u32)>,
 }
@@ -131,6 +138,26 @@ impl Machine {
         }));
     }
 
+    /// Why something that takes about `bytes` cannot be written now: the disk is full, and so is what was kept for that.
+    pub(super) fn no_room(&self, bytes: usize) -> Option<Error> {
+        let size = self.settings.segment_size;
+        let end = u64::from(self.log.position().offset) + bytes as u64 + SLACK;
+        let full = self.starved() && end > size + spill(size);
+        full.then(|| {
+            let message = "the disk is full and no space could be made: free some, then try again";
+            Error::new(Code::QueueFull, message)
+        })
+    }
+
+    /// Whether operations had better wait: the next segment is just being made, and without one in reserve a full disk
+    /// could leave no room for leases to end.
+    pub fn stalled(&self) -> bool {
+        let far = u64::from(self.log.position().offset) * 4 >= self.settings.segment_size;
+        let making =
+            self.upkeep.preparing || self.log.is_full() && self.upkeep.checkpointing.is_some();
+        self.broken.is_none() && self.log.blank.is_none() && far && making
+    }
+
     /// Whether the disk has no room for another segment.
     pub(super) fn starved(&self) -> bool {
         self.upkeep.starved_until.is_some() && self.log.blank.is_none()
@@ -141,7 +168,16 @@ impl Machine {
         if self.upkeep.compacting.is_some() {
             return Some(now.steady.0);
         }
-        self.upkeep.starved_until.filter(|_| !self.upkeep.preparing)
+        let asking = self.upkeep.preparing;
+        let space = self
+            .upkeep
+            .starved_until
+            .filter(|_| !asking && self.log.blank.is_none());
+        let refused = self
+            .upkeep
+            .refused_until
+            .filter(|_| !self.empty_segments().is_empty());
+        [space, refused].into_iter().flatten().min()
     }
 
     /// Does a bite of what keeps the log short.
@@ -154,24 +190,27 @@ impl Machine {
             return;
         }
         self.prepare(now);
-        if self.upkeep.checkpointing.is_none() && !self.empty_segments().is_empty() {
+        let wait = self
+            .upkeep
+            .refused_until
+            .is_some_and(|until| until > now.steady.0);
+        if !wait && self.upkeep.checkpointing.is_none() && !self.empty_segments().is_empty() {
             self.commit(now);
             self.checkpoint(now);
         }
     }
 
-    /// Asks for the next segment's file when the active one is half full: by then an old file may be there to be used.
+    /// Asks for the next segment's file soon after this one was begun: it is the reserve for when the disk is full. A new
+    /// store that stays small does without.
     fn prepare(&mut self, now: Now) {
-        let half = u64::from(self.log.position().offset) * 2 >= self.settings.segment_size;
-        let again = self
+        let begun = u64::from(self.log.position().offset) * 8 >= self.settings.segment_size;
+        let wait = self
             .upkeep
             .starved_until
-            .is_some_and(|until| until <= now.steady.0);
-        if self.log.blank.is_none()
-            && !self.upkeep.preparing
-            && (half && self.upkeep.starved_until.is_none() || again)
-        {
-            self.ask_for_blank(None);
+            .is_some_and(|until| until > now.steady.0);
+        if self.log.blank.is_none() && !self.upkeep.preparing && begun && !wait {
+            let spare = self.upkeep.spare.take();
+            self.ask_for_blank(spare);
         }
     }
 
@@ -258,7 +297,9 @@ impl Machine {
                 };
                 match written {
                     Ok(()) => self.give_up(freed, position),
-                    Err(error) if is_full(&error) => {}
+                    Err(error) if is_full(&error) => {
+                        self.upkeep.refused_until = Some(now.steady.0 + PATIENCE);
+                    }
                     Err(error) => return Err(Trouble::io(CHECKPOINT, error)),
                 }
             }
@@ -282,6 +323,8 @@ impl Machine {
             }
             if self.log.blank.is_none() && !self.upkeep.preparing {
                 self.ask_for_blank(Some(log_name(number)));
+            } else if self.upkeep.spare.is_none() {
+                self.upkeep.spare = Some(log_name(number));
             } else {
                 names.push(log_name(number));
             }
@@ -422,6 +465,11 @@ impl Machine {
             self.upkeep.compacting = Some((number, at));
             if self.log.is_live(place) {
                 self.make_room(now)?;
+                if self.starved() && self.log.is_full() {
+                    // There is no room to copy to; it comes with the next segment that empties by itself.
+                    self.upkeep.compacting = None;
+                    return Ok(());
+                }
                 self.copy(place)?;
             }
             let moved = self.log_bytes().saturating_sub(start);
@@ -441,8 +489,16 @@ impl Machine {
 
     /// The segment to be emptied next, if the log is too long.
     fn worst_segment(&self) -> Option<u32> {
+        if self.starved() && self.log.is_full() {
+            return None;
+        }
         let size = self.settings.segment_size;
-        if self.log.size() <= 2 * self.log.live_size() + size && !self.starved() {
+        let emptied: u64 = self
+            .empty_segments()
+            .iter()
+            .map(|number| u64::from(self.log.segment(*number).len))
+            .sum();
+        if self.log.size() - emptied <= 2 * self.log.live_size() + size && !self.starved() {
             return None;
         }
         let share = |number: &u32| {
@@ -461,8 +517,9 @@ impl Machine {
             .filter(idle)
             .min_by_key(|number| share(number))
             .copied()?;
-        // Copying what is nearly all live would gain nothing.
-        (share(&worst) < 900).then_some(worst)
+        // Copying what is nearly all live would gain nothing, and on a full disk there is no room for much.
+        let most = if self.starved() { 500 } else { 900 };
+        (share(&worst) < most).then_some(worst)
     }
 
     /// Copies a current record to the end of the log.
@@ -523,12 +580,20 @@ impl Task {
 }
 
 fn weigh_down(disk: &dyn Disk, segment_size: u64) -> io::Result<()> {
-    match disk.open(BALLAST) {
-        Ok(_) => Ok(()),
-        Err(_) => disk
-            .create(BALLAST)?
-            .allocate((segment_size / 16).max(64 << 10)),
+    let size = (segment_size / 16).max(64 << 10);
+    if disk
+        .open(BALLAST)
+        .and_then(|file| file.len())
+        .is_ok_and(|len| len >= size)
+    {
+        return Ok(());
     }
+    let made = disk.create(BALLAST).and_then(|file| file.allocate(size));
+    if made.is_err() {
+        // Half of it would count as all of it next time.
+        let _ = disk.remove(BALLAST);
+    }
+    made
 }
 
 fn write_checkpoint(disk: &dyn Disk, sync: &[Arc<dyn DiskFile>], body: &[u8]) -> io::Result<()> {
@@ -537,7 +602,8 @@ fn write_checkpoint(disk: &dyn Disk, sync: &[Arc<dyn DiskFile>], body: &[u8]) ->
     }
     match snapshot::write(disk, CHECKPOINT, super::checkpoint::VERSION, body) {
         Err(error) if is_full(&error) => {
-            disk.remove(BALLAST)?;
+            // It may be gone already; then there is nothing to give.
+            let _ = disk.remove(BALLAST);
             snapshot::write(disk, CHECKPOINT, super::checkpoint::VERSION, body)
         }
         other => other,
