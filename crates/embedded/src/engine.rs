@@ -91,7 +91,11 @@ impl Embedded {
             notices: notices.clone(),
             callers: HashMap::new(),
         };
-        let core = spawn("auxo-core", move || core.run())?;
+        let fallen = inbox.clone();
+        let core = spawn("auxo-core", move || {
+            let _guard = OnPanic(|| fallen.fall());
+            core.run();
+        })?;
         Ok(Embedded {
             inbox,
             notices,
@@ -149,6 +153,24 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<thread::Join
         .name(name.to_owned())
         .spawn(run)
         .map_err(|error| Error::new(Code::Unavailable, format!("cannot start a thread: {error}")))
+}
+
+/// Does something if the thread panics. A thread that is silently gone would leave its callers waiting for ever.
+struct OnPanic<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
+fn panicked() -> Error {
+    Error::new(
+        Code::Internal,
+        "a thread of the store panicked; this is a bug, and the store has stopped",
+    )
 }
 
 /// What the core thread owns.
@@ -278,6 +300,7 @@ impl Core {
 
 /// Runs tasks until there are no more to come.
 fn maintain(tasks: std::sync::mpsc::Receiver<Task>, disk: Arc<dyn Disk>, inbox: Arc<Inbox>) {
+    let _guard = OnPanic(|| inbox.broken(panicked()));
     for task in tasks {
         inbox.done(task.run(&*disk));
     }

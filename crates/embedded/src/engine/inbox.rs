@@ -9,7 +9,7 @@ use auxo_core::job::Leased;
 use auxo_core::{Error, Result, Token};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::closed;
+use super::{closed, panicked};
 use crate::machine::{Done, Op, Reply, Ticket};
 
 /// How much may be under way, in units of a kilobyte.
@@ -75,11 +75,8 @@ impl Inbox {
     /// Puts an operation in when there is room; answers its ticket and where the answer will come.
     pub async fn send(&self, op: Op) -> Result<(Ticket, oneshot::Receiver<Result<Reply>>)> {
         let units = units(&op);
-        let permit = self
-            .room
-            .acquire_many(units as u32)
-            .await
-            .map_err(|_| closed())?;
+        let permit = self.room.acquire_many(units as u32).await;
+        let permit = permit.map_err(|_| self.health().err().unwrap_or_else(closed))?;
         permit.forget();
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
@@ -126,7 +123,7 @@ impl Inbox {
         let mut state = self.lock();
         state.closing = true;
         match closer {
-            Some(closer) if state.stopped => drop(closer.send(Ok(()))),
+            Some(closer) if state.stopped => drop(closer.send(self.verdict())),
             closer => state.closers.extend(closer),
         }
         self.ring(state);
@@ -138,6 +135,14 @@ impl Inbox {
         drop(state);
         if asleep {
             self.bell.notify_one();
+        }
+    }
+
+    /// Ends the inbox because the core thread has panicked.
+    pub fn fall(&self) {
+        self.set_health(&panicked());
+        for closer in self.stop() {
+            let _ = closer.send(Err(panicked()));
         }
     }
 
@@ -218,6 +223,14 @@ impl Inbox {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert_with(|| error.clone());
+    }
+
+    /// How it ended, for who closes what is closed.
+    fn verdict(&self) -> Result<()> {
+        match &*self.health.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 
     pub fn health(&self) -> Result<()> {

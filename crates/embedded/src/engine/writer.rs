@@ -15,7 +15,7 @@ use auxo_core::{Code, Error, Result};
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
-use super::{maintain, spawn};
+use super::{OnPanic, maintain, spawn};
 use crate::disk::{Disk, DiskFile};
 use crate::log::Write;
 use crate::machine::{After, Machine, Reply, Task};
@@ -109,7 +109,18 @@ impl Writer {
             mark,
             last: Instant::now(),
         };
-        let thread = spawn("auxo-sync", move || syncer.run())?;
+        let (fallen, told) = (shared.clone(), inbox.clone());
+        let thread = spawn("auxo-sync", move || {
+            let _guard = OnPanic(|| {
+                fail(
+                    &fallen,
+                    &told,
+                    &io::Error::other("the sync thread panicked"),
+                );
+                refuse(std::mem::take(&mut fallen.lock().waiting));
+            });
+            syncer.run();
+        })?;
         Ok(Writer {
             shared,
             sync,
@@ -216,6 +227,14 @@ impl Writer {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+}
+
+impl Drop for Writer {
+    /// Lets the sync thread go if nobody has closed it.
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.bell.notify_one();
     }
 }
 
