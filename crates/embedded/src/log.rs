@@ -47,7 +47,7 @@ pub struct Log {
     group: u32,
     tail: VecDeque<(Position, Bytes)>,
     tail_bytes: usize,
-    chunks: VecDeque<(u32, u32, Vec<u8>)>,
+    chunks: VecDeque<(u32, u32, Bytes)>,
     pages: Pages,
 }
 
@@ -151,7 +151,7 @@ impl Log {
             segment: self.active,
             offset: self.framer.base(),
         };
-        let bytes = Bytes::from(self.framer.take());
+        let bytes = self.framer.take();
         self.tail_bytes += bytes.len();
         self.tail.push_back((start, bytes.clone()));
         let end = self.position();
@@ -295,6 +295,15 @@ impl Log {
 
     /// Reads a job record back.
     pub fn read(&mut self, place: Place) -> Result<Stored, Trouble> {
+        self.fetch(place, Payload::Copied)
+    }
+
+    /// Reads a job record back without copying its payload, which keeps the memory around it: for a moment only.
+    pub fn lend(&mut self, place: Place) -> Result<Stored, Trouble> {
+        self.fetch(place, Payload::Shared)
+    }
+
+    fn fetch(&mut self, place: Place, payload: Payload) -> Result<Stored, Trouble> {
         let at = Position {
             segment: place.segment,
             offset: place.offset,
@@ -302,21 +311,25 @@ impl Log {
         if at.segment == self.active && at.offset >= self.framer.base() {
             let start = (at.offset - self.framer.base()) as usize;
             let bytes = self.framer.bytes().get(start..).unwrap_or_default();
-            return self.check(bytes, place);
+            let job = record::unframe_own(bytes).and_then(|body| record::decode_job(body, None));
+            return job.ok_or_else(|| not_here(place));
         }
         let behind = self.tail.partition_point(|(start, _)| *start <= at);
-        if let Some((start, bytes)) = behind.checked_sub(1).map(|i| &self.tail[i])
+        if let Some((start, group)) = behind.checked_sub(1).map(|i| &self.tail[i])
             && start.segment == at.segment
-            && let Some(bytes) = bytes
+            && let Some(bytes) = group
                 .get((at.offset - start.offset) as usize..)
                 .filter(|rest| !rest.is_empty())
         {
-            return self.check(bytes, place);
+            let job = record::unframe_own(bytes)
+                .and_then(|body| record::decode_job(body, payload.of(group)));
+            return job.ok_or_else(|| not_here(place));
         }
-        self.read_file(place)
+        self.read_file(place, payload)
     }
 
-    fn check(&self, bytes: &[u8], place: Place) -> Result<Stored, Trouble> {
+    /// Reads a record that came from a file.
+    fn check(&self, bytes: &[u8], place: Place, shared: Option<&Bytes>) -> Result<Stored, Trouble> {
         let segment = self.segment(place.segment);
         record::unframe(
             bytes,
@@ -324,17 +337,11 @@ impl Log {
             segment.salt_at(place.offset),
             segment.own_salt(),
         )
-        .and_then(record::decode_job)
-        .ok_or_else(|| {
-            Trouble::damaged(
-                log_name(place.segment),
-                u64::from(place.offset),
-                "this is not the record that was written here",
-            )
-        })
+        .and_then(|body| record::decode_job(body, shared))
+        .ok_or_else(|| not_here(place))
     }
 
-    fn read_file(&mut self, place: Place) -> Result<Stored, Trouble> {
+    fn read_file(&mut self, place: Place, payload: Payload) -> Result<Stored, Trouble> {
         let number = place.offset / CHUNK;
         let chunk = match self
             .chunks
@@ -348,9 +355,10 @@ impl Log {
             },
         };
         let start = (place.offset % CHUNK) as usize;
-        let bytes = self.chunks[chunk].2.get(start..).unwrap_or_default();
+        let chunk = &self.chunks[chunk].2;
+        let bytes = chunk.get(start..).unwrap_or_default();
         match record::frame_len(bytes) {
-            Some(len) if len <= bytes.len() => self.check(bytes, place),
+            Some(len) if len <= bytes.len() => self.check(bytes, place, payload.of(chunk)),
             _ => self.read_alone(place),
         }
     }
@@ -374,7 +382,7 @@ impl Log {
         if self.chunks.len() == CHUNKS {
             self.chunks.pop_front();
         }
-        self.chunks.push_back((segment, number, bytes));
+        self.chunks.push_back((segment, number, Bytes::from(bytes)));
         Ok(Some(self.chunks.len() - 1))
     }
 
@@ -392,6 +400,32 @@ impl Log {
         let read = file
             .read_at(u64::from(place.offset), &mut bytes)
             .map_err(io)?;
-        self.check(&bytes[..read], place)
+        self.check(&bytes[..read], place, None)
     }
+}
+
+/// What becomes of the payload of a record that is read.
+#[derive(Clone, Copy)]
+enum Payload {
+    /// It gets memory of its own.
+    Copied,
+    /// It is a part of the block it was found in.
+    Shared,
+}
+
+impl Payload {
+    fn of(self, block: &Bytes) -> Option<&Bytes> {
+        match self {
+            Payload::Copied => None,
+            Payload::Shared => Some(block),
+        }
+    }
+}
+
+fn not_here(place: Place) -> Trouble {
+    Trouble::damaged(
+        log_name(place.segment),
+        u64::from(place.offset),
+        "this is not the record that was written here",
+    )
 }

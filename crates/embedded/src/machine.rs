@@ -601,15 +601,7 @@ impl Machine {
     }
 
     /// Tells who watches.
-    fn notice(
-        &mut self,
-        queue: u32,
-        job: JobId,
-        event: Event,
-        now: Now,
-        by: &Arc<str>,
-        note: &str,
-    ) {
+    fn notice(&mut self, queue: u32, job: JobId, event: Event, now: Now, by: &str, note: &str) {
         self.sequence += 1;
         if self.watched {
             self.out.notices.push(Notice {
@@ -618,7 +610,7 @@ impl Machine {
                 queue: self.queues[queue as usize].name.clone(),
                 job,
                 event,
-                by: by.clone(),
+                by: Arc::from(by),
                 note: Arc::from(note),
             });
         }

@@ -328,11 +328,14 @@ impl Framer {
         self.salt = salt;
     }
 
-    /// Hands out what was appended and goes on behind it.
-    pub fn take(&mut self) -> Vec<u8> {
+    /// Hands out what was appended and goes on behind it. A copy of just the right size, because it is kept for a while:
+    /// the buffer itself, which grew to fit the largest group, stays here.
+    pub fn take(&mut self) -> Bytes {
         self.base = self.position();
-        let room = self.buf.capacity().min(1 << 20);
-        std::mem::replace(&mut self.buf, Vec::with_capacity(room))
+        let bytes = Bytes::copy_from_slice(&self.buf);
+        self.buf.clear();
+        self.buf.shrink_to(1 << 20);
+        bytes
     }
 
     /// Appends a record; answers its offset.
@@ -378,6 +381,11 @@ pub fn unframe(bytes: &[u8], offset: u32, salt: u32, segment_salt: u32) -> Optio
         salt
     };
     (checksum(salt, offset, body) == crc).then_some(body)
+}
+
+/// The body of the record at the start of bytes that never left the memory: there is nothing to check.
+pub fn unframe_own(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.get(HEAD..frame_len(bytes)?)
 }
 
 /// The body at the start of `bytes` of a record whose salt is not known: only its length is trusted. For reading a record
@@ -497,7 +505,7 @@ fn encode(record: &Record, w: &mut Writer) {
 pub fn decode(body: &[u8]) -> Option<Record> {
     let mut r = Reader(body);
     let record = match r.u8()? {
-        kind::PUT => Record::Put(Box::new(decode_put(&mut r)?)),
+        kind::PUT => Record::Put(Box::new(decode_put(&mut r, None)?)),
         kind::LEASE => {
             let (queue, worker) = (r.u32()?, Arc::from(r.text()?));
             let (counter, nonce) = (r.u64()?, r.u64()?);
@@ -596,11 +604,11 @@ pub fn is_job(body: &[u8]) -> bool {
     body.first() == Some(&kind::PUT)
 }
 
-/// Reads the job out of a job record's body.
-pub fn decode_job(body: &[u8]) -> Option<Stored> {
+/// Reads the job out of a job record's body. If that lies in `shared`, the payload is not copied but a part of it.
+pub fn decode_job(body: &[u8], shared: Option<&Bytes>) -> Option<Stored> {
     let mut r = Reader(body);
     (r.u8()? == kind::PUT).then_some(())?;
-    let put = decode_put(&mut r)?;
+    let put = decode_put(&mut r, shared)?;
     let weight = (HEAD + body.len()) as u32;
     Some(Stored { weight, ..put.job })
 }
@@ -753,7 +761,7 @@ fn encode_put(put: &Put, w: &mut Writer) {
     w.blob(&job.payload);
 }
 
-fn decode_put(r: &mut Reader) -> Option<Put> {
+fn decode_put(r: &mut Reader, shared: Option<&Bytes>) -> Option<Put> {
     let event = match r.u8()? {
         0 => None,
         code => Some(event_of(code)?),
@@ -866,7 +874,11 @@ fn decode_put(r: &mut Reader) -> Option<Put> {
     } else {
         Vec::new()
     };
-    let payload = r.blob()?;
+    let payload = r.slice()?;
+    let payload = match shared {
+        Some(shared) => shared.slice_ref(payload),
+        None => Bytes::copy_from_slice(payload),
+    };
     let base = if there(has::WALL) {
         Base::Wall
     } else {
@@ -912,7 +924,7 @@ fn decode_put(r: &mut Reader) -> Option<Put> {
 }
 
 /// The kind of most jobs; shared, so that reading a job does not allocate for it.
-fn empty() -> Arc<str> {
+pub fn empty() -> Arc<str> {
     static EMPTY: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
     EMPTY.clone()
 }

@@ -8,6 +8,7 @@ use auxo_core::job::Leased;
 use auxo_core::life::{Event, State};
 use auxo_core::time::{Now, millis};
 use auxo_core::{QueueName, Token};
+use bytes::Bytes;
 
 use super::settle::Ending;
 use super::view::{self, steady};
@@ -18,6 +19,10 @@ use crate::segment::log_name;
 
 /// Empty lanes are kept for the next job of their priority, up to so many.
 const SPARE_LANES: usize = 64;
+/// An answer has room for so many jobs from the start.
+const FIRST_ROOM: usize = 128;
+/// Payloads up to this size share the memory of their answer.
+const SMALL: usize = 4 << 10;
 
 /// How many expired jobs one look buries on its way.
 const BURIALS: u32 = 256;
@@ -65,11 +70,16 @@ impl Machine {
             let Some((place, job)) = self.next_due(number, now)? else {
                 break;
             };
+            if grabbed.leased.is_empty() {
+                grabbed.leased.reserve(room.min(FIRST_ROOM));
+                grabbed.items.reserve(room.min(FIRST_ROOM));
+            }
             self.grab(&mut grabbed, place, job, ask, now);
         }
         if grabbed.leased.is_empty() {
             return Ok(None);
         }
+        gather(&mut grabbed.leased);
         let queue = &mut self.queues[number as usize];
         if let (Some(rate), Some(bucket)) = (queue.config.rate, &mut queue.bucket) {
             bucket.take(rate, now.steady, grabbed.leased.len() as u32);
@@ -118,7 +128,8 @@ impl Machine {
                 queue.lanes.retain(|_, lane| !lane.is_empty());
             }
             let Some(spot) = found else { return Ok(None) };
-            let job = self.read_spot(spot.id, spot.place)?;
+            let job = self.log.lend(spot.place)?;
+            let job = is_job(spot.id, spot.place, job)?;
             if job.expires.is_some_and(|due| now.reached(due)) {
                 self.make_room(now)?;
                 self.expire(spot.place, job, now);
@@ -137,18 +148,7 @@ impl Machine {
     /// Reads a job that an index pointed to.
     pub(super) fn read_spot(&mut self, id: u64, place: Place) -> Step<Stored> {
         let job = self.log.read(place)?;
-        if job.id.0 != id {
-            let what = format!(
-                "the index says that job {id} lies here, but it is job {}",
-                job.id
-            );
-            return Err(Trouble::damaged(
-                log_name(place.segment),
-                u64::from(place.offset),
-                what,
-            ));
-        }
-        Ok(job)
+        is_job(id, place, job)
     }
 
     fn grab(&mut self, grab: &mut Grab, place: Place, job: Stored, ask: &Ask, now: Now) {
@@ -429,4 +429,44 @@ pub(super) fn kept_after(job: &Stored, now: Now) -> Option<(Kept, auxo_core::Tim
     } else {
         None
     }
+}
+
+/// Gives the payloads of an answer memory of their own, apart from the log's: the small ones one block together, because
+/// an allocation each would cost more than the copy. Whoever keeps one of them keeps at most what came with it.
+fn gather(leased: &mut [Leased]) {
+    let small = |leased: &&mut Leased| leased.job.payload.len() <= SMALL;
+    let size = leased
+        .iter_mut()
+        .filter(small)
+        .map(|one| one.job.payload.len())
+        .sum();
+    let mut block = Vec::with_capacity(size);
+    for one in leased.iter_mut().filter(small) {
+        block.extend_from_slice(&one.job.payload);
+    }
+    let mut block = Bytes::from(block);
+    for one in leased {
+        let payload = &mut one.job.payload;
+        *payload = if payload.len() <= SMALL {
+            block.split_to(payload.len())
+        } else {
+            Bytes::copy_from_slice(payload)
+        };
+    }
+}
+
+/// The job that an index pointed to, if it is that.
+fn is_job(id: u64, place: Place, job: Stored) -> Step<Stored> {
+    if job.id.0 == id {
+        return Ok(job);
+    }
+    let what = format!(
+        "the index says that job {id} lies here, but it is job {}",
+        job.id
+    );
+    Err(Trouble::damaged(
+        log_name(place.segment),
+        u64::from(place.offset),
+        what,
+    ))
 }

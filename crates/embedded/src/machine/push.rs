@@ -10,7 +10,7 @@ use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result};
 
 use super::view::{remember, state};
 use super::{Machine, Step};
-use crate::record::{From, Kept, Place, Stored, key_hash};
+use crate::record::{self, From, Kept, Place, Stored, key_hash};
 
 impl Machine {
     pub(super) fn push_all(&mut self, jobs: Vec<NewJob>, now: Now) -> Step<Vec<Result<Pushed>>> {
@@ -46,7 +46,7 @@ impl Machine {
             .lined(Base::Steady)
             .follow(now.steady.0);
         self.put(Some(Event::Push), From::Nowhere, None, job);
-        self.notice(number, id, Event::Push, now, &Arc::from(""), "");
+        self.notice(number, id, Event::Push, now, "", "");
         Ok(Ok(pushed))
     }
 
@@ -142,7 +142,7 @@ impl Machine {
                 remember(&mut job.timeline, moment);
                 let pushed = pushed(&job, Accepted::Replaced, now);
                 self.rewrite(Event::Replace, &existing, place, job);
-                self.notice(existing.queue, id, Event::Replace, now, &Arc::from(""), "");
+                self.notice(existing.queue, id, Event::Replace, now, "", "");
                 Ok(pushed)
             }
             OnDuplicate::Reject | OnDuplicate::Replace => {
@@ -309,7 +309,11 @@ fn stored(id: JobId, queue: u32, spec: JobSpec, now: Now) -> Stored {
         id,
         queue,
         kept: Kept::Waiting,
-        kind: Arc::from(spec.kind),
+        kind: if spec.kind.is_empty() {
+            record::empty()
+        } else {
+            Arc::from(spec.kind)
+        },
         payload: spec.payload,
         headers: spec.headers,
         priority: spec.priority,

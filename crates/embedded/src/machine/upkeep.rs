@@ -524,7 +524,7 @@ impl Machine {
 
     /// Copies a current record to the end of the log.
     fn copy(&mut self, place: Place) -> Step<()> {
-        let job = self.log.read(place)?;
+        let job = self.log.lend(place)?;
         let leased = self.leases.contains_key(&job.id.0);
         let from = if leased {
             From::Leased
@@ -650,7 +650,7 @@ impl Sealed {
                     let after = self.salts.partition_point(|(from, _)| *from <= offset);
                     let salt = self.salts[after.saturating_sub(1)].1;
                     let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
-                    let job = record::decode_job(body).ok_or_else(bad)?;
+                    let job = record::decode_job(body, None).ok_or_else(bad)?;
                     classes::streams(&job, ord, offset, |key, entry| {
                         draft.entries.push((key, entry))
                     });
