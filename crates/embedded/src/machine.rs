@@ -29,6 +29,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
+use auxo_core::bucket::Bucket;
 use auxo_core::engine::{
     Ask, Audit, Catalog, Change, Extend, Extended, Message, Order, Page, Pushed, Query, Settle,
     Settled, Steered, Which,
@@ -496,6 +497,13 @@ impl Machine {
     }
 
     fn absorb_lease(&mut self, lease: &Lease) {
+        let queue = &mut self.queues[lease.queue as usize];
+        if let Some(rate) = queue.config.rate {
+            let bucket = queue
+                .bucket
+                .get_or_insert_with(|| Bucket::full(rate, lease.at));
+            bucket.take(rate, lease.at, lease.items.len() as u32);
+        }
         for (i, item) in lease.items.iter().enumerate() {
             let counter = lease.counter + i as u64;
             let deadline = lease.at.0.saturating_add(u64::from(item.ttr));

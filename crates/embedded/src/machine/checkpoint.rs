@@ -1,5 +1,6 @@
 //! The state in a file: everything that the records before a position made, except the jobs themselves.
 
+use auxo_core::bucket::Bucket;
 use auxo_core::queue::Books;
 use auxo_core::time::Timestamp;
 use auxo_core::{JobId, QueueName};
@@ -172,6 +173,12 @@ fn encode_queue(queue: &Queue, w: &mut Writer) {
         w.u64(lined.ready);
         w.u64(lined.later);
     }
+    w.option(&queue.bucket, |w, bucket| {
+        let (level, at) = bucket.raw();
+        w.u64(level as u64);
+        w.u64((level >> 64) as u64);
+        w.u64(at.0);
+    });
 }
 
 fn decode_queue(r: &mut Reader) -> Option<Queue> {
@@ -196,6 +203,10 @@ fn decode_queue(r: &mut Reader) -> Option<Queue> {
             later: r.u64()?,
         };
     }
+    queue.bucket = r.option(|r| {
+        let level = u128::from(r.u64()?) | u128::from(r.u64()?) << 64;
+        Some(Bucket::from_raw(level, r.time()?))
+    })?;
     Some(queue)
 }
 

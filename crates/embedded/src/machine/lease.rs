@@ -24,6 +24,8 @@ const FIRST_ROOM: usize = 128;
 /// Payloads up to this size share the memory of their answer.
 const SMALL: usize = 4 << 10;
 
+/// How many payload bytes one answer has at most, rounded up to a whole job.
+const ANSWER: usize = 16 << 20;
 /// How many expired jobs one look buries on its way.
 const BURIALS: u32 = 256;
 
@@ -66,7 +68,8 @@ impl Machine {
                 After::Written
             },
         };
-        while grabbed.leased.len() < room {
+        let mut bytes = 0;
+        while grabbed.leased.len() < room && bytes < ANSWER {
             let Some((place, job)) = self.next_due(number, now)? else {
                 break;
             };
@@ -74,6 +77,7 @@ impl Machine {
                 grabbed.leased.reserve(room.min(FIRST_ROOM));
                 grabbed.items.reserve(room.min(FIRST_ROOM));
             }
+            bytes += job.payload.len();
             self.grab(&mut grabbed, place, job, ask, now);
         }
         if grabbed.leased.is_empty() {
@@ -82,7 +86,9 @@ impl Machine {
         gather(&mut grabbed.leased);
         let queue = &mut self.queues[number as usize];
         if let (Some(rate), Some(bucket)) = (queue.config.rate, &mut queue.bucket) {
-            bucket.take(rate, now.steady, grabbed.leased.len() as u32);
+            // The others are counted with their record, so that a restart does not refill the bucket.
+            let without = grabbed.leased.len() - grabbed.items.len();
+            bucket.take(rate, now.steady, without as u32);
         }
         self.seal_grab(number, &mut grabbed, ask, now);
         Ok(Some((grabbed.leased, grabbed.after)))

@@ -166,6 +166,17 @@ impl Lane {
         }
     }
 
+    /// Begins the turns at another group: which one was served last is not stored, and with a fixed beginning a store that
+    /// is opened for one lease at a time would serve the same group for ever.
+    pub fn shuffle(&mut self, dice: u64) {
+        if let Lane::Fair(turns) = self
+            && !turns.ring.is_empty()
+        {
+            let by = dice % turns.ring.len() as u64;
+            turns.ring.rotate_left(by as usize);
+        }
+    }
+
     /// Looks at every group again: the wall clock was stepped.
     pub fn unpark(&mut self) {
         if let Lane::Fair(turns) = self {

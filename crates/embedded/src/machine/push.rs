@@ -12,6 +12,9 @@ use super::view::{remember, state};
 use super::{Machine, Step};
 use crate::record::{self, From, Kept, Place, Stored, key_hash};
 
+/// How many bytes one message may make in all its queues together.
+const FAN_OUT: u64 = 64 << 20;
+
 impl Machine {
     pub(super) fn push_all(&mut self, jobs: Vec<NewJob>, now: Now) -> Step<Vec<Result<Pushed>>> {
         let mut results = Vec::with_capacity(jobs.len());
@@ -270,6 +273,13 @@ impl Machine {
             )));
         }
         let bytes = spec.payload.len() as u64;
+        if new.len() as u64 * (bytes + 256) > FAN_OUT {
+            let message = format!(
+                "{} copies of {bytes} bytes are more than can be published in one step",
+                new.len()
+            );
+            return Ok(Err(Error::new(Code::TooLarge, message)));
+        }
         for queue in &new {
             let copies = new.iter().filter(|other| other == &queue).count() as u64;
             if let Err(error) = self.admits(queue, copies, copies * bytes) {

@@ -97,6 +97,13 @@ impl Machine {
         self.leap(self.log.position());
         let salt = self.dice.roll() as u32;
         self.log.reopen(salt);
+        for lane in self
+            .queues
+            .iter_mut()
+            .flat_map(|queue| queue.lanes.values_mut())
+        {
+            lane.shuffle(self.dice.roll());
+        }
         self.opened = self.log.position();
         Ok(())
     }

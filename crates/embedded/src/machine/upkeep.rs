@@ -116,19 +116,50 @@ impl Machine {
         self.stamp = self.stamp.max(now.steady);
         let write = self.log.roll(blank, self.synced, self.stamp);
         self.out.writes.extend(write);
+        self.index_stragglers(sealed);
         self.index_if_worth(sealed);
         self.checkpoint(now);
         Ok(())
     }
 
+    /// A segment that should have been empty soon and is not gets its index after all, when the one after it is full.
+    fn index_stragglers(&mut self, sealed: u32) {
+        let in_memory = |number: &u32| {
+            let segment = self.log.segment(*number);
+            *number < sealed
+                && segment.live_count > 0
+                && matches!(segment.finder, Finder::Memory(_))
+        };
+        let emptying = self.upkeep.compacting.map(|(number, _)| number);
+        let stragglers: Vec<u32> = self
+            .log
+            .segments
+            .keys()
+            .copied()
+            .filter(in_memory)
+            .collect();
+        for number in stragglers
+            .into_iter()
+            .filter(|number| Some(*number) != emptying)
+        {
+            self.index(number);
+        }
+    }
+
     /// A sealed segment gets an index file, unless so little of it is left that it will be emptied soon.
     pub(super) fn index_if_worth(&mut self, number: u32) {
         let segment = self.log.segment(number);
-        if segment.live_bytes * 4 < u64::from(segment.len) || self.upkeep.indexing.contains(&number)
-        {
+        if segment.live_bytes * 4 >= u64::from(segment.len) {
+            self.index(number);
+        }
+    }
+
+    fn index(&mut self, number: u32) {
+        if self.upkeep.indexing.contains(&number) {
             return;
         }
         self.upkeep.indexing.push(number);
+        let segment = self.log.segment(number);
         self.out.tasks.push(Task::Index(Sealed {
             number,
             file: segment.file.clone(),
