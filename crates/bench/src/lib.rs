@@ -1,0 +1,75 @@
+//! Benchmarks one can repeat: each module answers one question about the embedded engine, measures both sides of it in one
+//! run, alternating, and prints hardware, settings and durability beside the numbers.
+//!
+//! [`raw`]: what do queue semantics cost over appending the same bytes to a log? [`store`]: how does the engine compare
+//! with a general store doing the same work? [`backlog`]: what do ten million waiting jobs cost? [`timers`]: how punctual
+//! are due jobs, and how quiet is the engine while nothing is due? [`many`]: do many queues, or many groups, slow it down?
+//!
+//! The machine is often shared, so ratios, CPU time per job and bytes per job say more than rates do.
+
+pub mod backlog;
+mod counted;
+mod drive;
+mod host;
+pub mod many;
+mod plan;
+pub mod raw;
+#[cfg(feature = "redb")]
+pub mod store;
+mod table;
+pub mod timers;
+
+use std::process::ExitCode;
+
+pub use plan::Plan;
+
+/// What can go wrong: anything, and then the run is worth nothing.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Runs the benchmarks that `args` name; `again` are the arguments that lead a new process of this program back here,
+/// because some questions need a process of their own to be killed or weighed.
+pub fn main(args: Vec<String>, again: &[&str]) -> ExitCode {
+    let plan = match Plan::parse(args, again) {
+        Ok(Some(plan)) => plan,
+        Ok(None) => {
+            println!("{}", plan::USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Err(problem) => {
+            eprintln!("{problem}\n{}", plan::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match run(&plan) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what the plan names.
+pub fn run(plan: &Plan) -> Result<()> {
+    if let Some(part) = &plan.part {
+        return match part.as_str() {
+            "hold" => backlog::hold(plan),
+            "far" => timers::far(plan),
+            other => Err(format!("there is no part {other:?}").into()),
+        };
+    }
+    host::print_header(plan)?;
+    for question in &plan.questions {
+        match question.as_str() {
+            "raw" => raw::run(plan)?,
+            "synced" => raw::run_synced(plan)?,
+            #[cfg(feature = "redb")]
+            "store" => store::run(plan)?,
+            "backlog" => backlog::run(plan)?,
+            "timers" => timers::run(plan)?,
+            "many" => many::run(plan)?,
+            other => return Err(format!("{other:?} is not built in").into()),
+        }
+    }
+    Ok(())
+}
