@@ -21,6 +21,35 @@ fn a_filter_with_dry_run_counts_and_moves_nothing() {
 }
 
 #[test]
+fn an_empty_filter_value_is_refused_and_a_filter_over_all_queues_must_be_confirmed() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x", "--delay", "1h"]);
+    let id = shell.push(&["other", "x", "--delay", "1h"]);
+    for flag in ["--error", "--search", "--key", "--group"] {
+        let ran = shell.run(&["delete", flag, "", "--yes"]);
+        assert_eq!(ran.code, 1, "{flag}: {ran:?}");
+        assert!(ran.err.contains("is empty"), "{flag}: {}", ran.err);
+    }
+    let verbs: [&[&str]; 4] = [
+        &["delete"],
+        &["cancel"],
+        &["kick"],
+        &["reschedule", "--delay", "2h"],
+    ];
+    for verb in verbs {
+        let unsure = shell.run(&[verb, &["--state", "scheduled"]].concat());
+        assert_eq!(unsure.code, 1, "{verb:?}: {unsure:?}");
+        assert!(unsure.err.contains("2 jobs of all queues"), "{unsure:?}");
+        assert!(unsure.err.contains("--yes"), "{unsure:?}");
+    }
+    assert_eq!(shell.json(&["jobs", "--state", "scheduled"]).len(), 2);
+    shell.ok(&["cancel", &id]);
+    let sure = shell.ok(&["delete", "--state", "scheduled", "--yes"]);
+    assert_eq!(sure, "1 job deleted\n");
+    assert_eq!(shell.json(&["jobs", "--all"]).len(), 0);
+}
+
+#[test]
 fn named_jobs_are_moved_each_with_its_own_answer() {
     let shell = Shell::new();
     let id = shell.push(&["mail", "x", "--delay", "1h"]);
