@@ -126,6 +126,34 @@ fn looking_at_a_mistyped_path_makes_nothing_there() {
     assert!(!path.exists());
 }
 
+#[test]
+fn a_directory_that_is_no_store_stays_as_it_is() {
+    let shell = Shell::new();
+    let names = || {
+        let entries = std::fs::read_dir(shell.data()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let refused = |args: &[&str]| {
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        assert!(
+            ran.err.contains("is not a data directory of auxo"),
+            "{args:?}: {}",
+            ran.err
+        );
+    };
+    refused(&["queues"]);
+    refused(&["audit"]);
+    assert_eq!(names().len(), 0, "looking made something");
+    std::fs::write(shell.data().join("letter.txt"), "dear ada").unwrap();
+    refused(&["jobs"]);
+    refused(&["push", "mail", "x"]);
+    refused(&["queues", "set", "mail", "--max-jobs", "1"]);
+    assert_eq!(names(), ["letter.txt"]);
+}
+
 #[tokio::test]
 async fn a_directory_that_is_in_use_is_refused_with_a_hint() {
     let shell = Shell::new();
