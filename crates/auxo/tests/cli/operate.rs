@@ -237,6 +237,43 @@ fn salvaging_a_whole_directory_loses_nothing_and_spares_what_is_there() {
     assert!(again.err.contains("not empty"), "{}", again.err);
 }
 
+#[test]
+fn salvage_refuses_what_is_no_store_and_a_copy_onto_itself() {
+    let shell = Shell::new();
+    let target = shell.data().join("saved");
+    let to = target.to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("code: not_found"), "{}", ran.err);
+    let left = std::fs::read_dir(shell.data()).unwrap().count();
+    assert_eq!(left, 0, "something was made");
+
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    let same = shell.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &same]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("copied to itself"), "{}", ran.err);
+    assert_eq!(shell.json(&["jobs"]).len(), 1);
+}
+
+#[test]
+fn salvage_says_that_jobs_may_repeat_when_anything_is_lost_and_promises_nothing_for_no_jobs() {
+    let shell = Shell::new();
+    shell.push(&["mail", "the only payload"]);
+    damage(shell.data(), b"the only payload");
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(!ran.err.contains("from now on"), "{}", ran.err);
+
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to, "--json"]);
+    assert!(ran.out.contains("\"may_repeat\":true"), "{}", ran.out);
+}
+
 /// Flips a bit of these bytes in whichever file has them.
 fn damage(dir: &Path, bytes: &[u8]) {
     for entry in std::fs::read_dir(dir).unwrap() {
