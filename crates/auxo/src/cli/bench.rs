@@ -31,16 +31,16 @@ want to know about: with --sync always that disk's flush decides.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// How many jobs.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs: u64,
     /// How many callers at once.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     clients: u64,
     /// How many jobs a call carries.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     batch: u64,
     /// The size of a payload.
-    #[arg(long, value_name = "SIZE", default_value = "100B", value_parser = args::bytes)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "100B", value_parser = args::bytes)]
     payload: u64,
     /// When an answered call is safe: always, interval:50ms, or os.
     #[arg(long, default_value = "always", value_parser = args::sync)]

@@ -29,13 +29,13 @@ pub struct Args {
     #[arg(required = true, value_name = "QUEUE", value_parser = args::queue)]
     queues: Vec<QueueName>,
     /// How many jobs at most.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     max: u32,
     /// How long to wait when there are none.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "0s", value_parser = args::duration)]
     wait: Duration,
     /// Lease length, instead of each job's own.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     ttr: Option<Duration>,
     /// A name for yourself, which others see beside the job.
     #[arg(long, default_value = "cli")]

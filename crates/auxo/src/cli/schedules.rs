@@ -71,7 +71,7 @@ struct SetArgs {
     )]
     zone: String,
     /// Each time this long has passed.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     every: Option<Duration>,
     /// Ticks that nobody was there for: skip them, make them up once, or all of them.
     #[arg(long, value_name = "POLICY", default_value = "once", value_parser = args::missed)]

@@ -13,6 +13,18 @@ fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
         (&["push", "-mail"], "-m"),
         (&["push", "mail", "--delay", "soon"], "duration \"soon\""),
         (&["push", "mail", "--delay=-1s"], "duration \"-1s\""),
+        (&["push", "mail", "--delay", "-5s"], "duration \"-5s\""),
+        (&["push", "mail", "--ttr", "-1s"], "duration \"-1s\""),
+        (
+            &["push", "mail", "--priority", "-1"],
+            "'-1' for '--priority",
+        ),
+        (&["lease", "mail", "--max", "-1"], "'-1' for '--max"),
+        (&["bench", "--payload", "-1B"], "size \"-1B\""),
+        (
+            &["queues", "set", "mail", "--max-jobs", "-1"],
+            "write a whole number",
+        ),
         (
             &["push", "mail", "--delay", "1s", "--run-at", "0"],
             "cannot be used with",
