@@ -1,8 +1,9 @@
 //! How a command ends when it does not end well: the error, its code, and what to do next.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
+use auxo::core::json::show;
 use auxo::{Code, Error};
 
 /// Why a command did not do what it was asked.
@@ -29,10 +30,17 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Tells the user and chooses the exit code.
-pub fn report(failure: &Failure) -> ExitCode {
+/// Tells the user, and with `json` the program that reads stdout, and chooses the exit code.
+pub fn report(failure: &Failure, json: bool) -> ExitCode {
     match failure {
-        Failure::Refused(error) => say(error),
+        Failure::Refused(error) => {
+            if json {
+                // A reader that is gone needs no answer.
+                let line = serde_json::json!({ "error": show::error(error) });
+                let _ = writeln!(io::stdout(), "{line}");
+            }
+            say(error);
+        }
         Failure::Usage(message) => {
             eprintln!(
                 "{} {message}\n\nFor more information, try '--help'.",

@@ -8,6 +8,7 @@ use auxo::core::engine::Change;
 use auxo::core::json::show;
 use auxo::core::schedule::{Missed, Rhythm, Schedule};
 use auxo::core::text;
+use serde_json::json;
 
 use super::args;
 use super::context::{Context, Missing};
@@ -86,7 +87,13 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         Verb::Set(args) => set(*args, context).await,
         Verb::Delete { name } => {
             let auxo = context.open(Missing::Refuse).await?;
-            Ok(auxo.unschedule(&name).await?)
+            auxo.unschedule(&name).await?;
+            if context.output.is_json() {
+                let removed = json!({ "name": name, "removed": true });
+                return context.output.json(&removed);
+            }
+            eprintln!("schedule {} is gone; its jobs stay", clean(&name, 200));
+            Ok(())
         }
     }
 }

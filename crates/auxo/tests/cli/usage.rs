@@ -139,6 +139,20 @@ fn looking_at_a_mistyped_path_makes_nothing_there() {
 }
 
 #[test]
+fn with_json_an_error_is_also_an_object_on_stdout() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x", "--key", "k"]);
+    let ran = shell.run(&["push", "mail", "x", "--key", "k", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let line: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(line["error"]["code"], "duplicate_key");
+    assert_eq!(line["error"]["id"], *id);
+    assert!(ran.err.starts_with("error: "), "{}", ran.err);
+    let ran = shell.run(&["push", "mail", "x", "--key", "k"]);
+    assert_eq!(ran.out, "", "without --json stdout is for results");
+}
+
+#[test]
 fn a_directory_that_is_no_store_stays_as_it_is() {
     let shell = Shell::new();
     let names = || {
