@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use auxo::core::engine::{Outcome, Settle};
 use auxo::core::job::NewJob;
 use auxo::core::text;
-use auxo::{Auxo, Code, Error, JobSpec, QueueName, Sync};
+use auxo::{Auxo, Code, Error, JobSpec, Limits, QueueName, Sync};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -57,12 +57,23 @@ struct Phase {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let data = context.data()?.to_owned();
+    check_payload(args.payload)?;
     require_empty(&data)?;
     let auxo = Auxo::builder().sync(args.sync).open(&data).await?;
     let measured = measure(&auxo, &args).await;
     auxo.close().await?;
     clean_up(&data)?;
     print(&args, measured?, &mut context.output)
+}
+
+/// Asked before anything is made: the payload is allocated whole.
+fn check_payload(bytes: u64) -> Result<(), Failure> {
+    let limit = Limits::default().payload;
+    if bytes <= limit as u64 {
+        return Ok(());
+    }
+    let message = format!("payload: {bytes} bytes are over the limit of {limit}");
+    Err(Error::new(Code::TooLarge, message).into())
 }
 
 /// A benchmark fills and deletes: it must not meet anybody's jobs.

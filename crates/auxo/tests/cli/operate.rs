@@ -191,6 +191,15 @@ fn a_benchmark_measures_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_benchmark_with_a_payload_over_the_limit_is_refused_before_it_is_made() {
+    let shell = Shell::new();
+    let ran = shell.run(&["bench", "--payload", "100GiB", "--jobs", "1"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("code: too_large"), "{}", ran.err);
+    assert_eq!(std::fs::read_dir(shell.data()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_benchmark_does_not_touch_a_directory_with_jobs() {
     let shell = Shell::new();
     let id = shell.push(&["mail", "precious"]);
