@@ -95,6 +95,26 @@ fn a_paused_queue_refuses_on_the_side_that_was_named() {
 }
 
 #[test]
+fn a_lease_that_gets_nothing_says_what_holds_the_queue_back() {
+    let shell = Shell::new();
+    shell.push(&["paused", "x"]);
+    shell.ok(&["pause", "paused", "--out"]);
+    shell.push(&["busy", "x"]);
+    shell.push(&["busy", "y"]);
+    shell.ok(&["queues", "set", "busy", "--max-leased", "1"]);
+    shell.lease("busy");
+    let ran = shell.run(&["lease", "paused", "busy", "absent"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    for reason in [
+        "queue paused is paused",
+        "queue busy has 1 jobs leased and its limit is 1",
+        "there is no queue absent",
+    ] {
+        assert!(ran.err.contains(reason), "{reason}: {}", ran.err);
+    }
+}
+
+#[test]
 fn settings_change_only_what_is_named() {
     let shell = Shell::new();
     shell.ok(&[
