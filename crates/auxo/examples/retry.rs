@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use auxo::core::engine::{Action, Mode, Order, Target};
 use auxo::{Auxo, Backoff, State};
 
 #[tokio::main]
@@ -30,12 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("last error: {}", dead.last_error.unwrap_or_default());
 
     // The bank is back: the job may fail as often as a new one.
-    let order = Order {
-        target: Target::Jobs(vec![id]),
-        action: Action::Kick,
-        mode: Mode::Act,
-    };
-    auxo.service().steer(order).await?;
+    auxo.kick(id).await?;
     let lease = auxo.lease(["payments"]).one().await?;
     lease.expect("the kicked job").ack().await?;
 

@@ -97,13 +97,14 @@ enum Verb {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    let json = cli.json;
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => return failure::report(&Failure::Io(error)),
+        Err(error) => return failure::report(&Failure::Io(error), json),
     };
     match runtime.block_on(run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure::report(&failure),
+        Err(failure) => failure::report(&failure, json),
     }
 }
 

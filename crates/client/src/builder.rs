@@ -41,7 +41,7 @@ impl Builder {
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Auxo> {
         let path: PathBuf = path.as_ref().to_owned();
         let (options, clock) = (self.options.clone(), self.options.clock);
-        // Opening reads the whole log: no place for an async worker thread.
+        // Opening reads a checkpoint and the log behind it, a segment or two: no place for an async worker thread.
         let opened = tokio::task::spawn_blocking(move || Embedded::open(&path, options)).await;
         let engine = opened.map_err(|error| Error::new(Code::Internal, error.to_string()))??;
         // The service tells the time as the engine does.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::{Change, Engine, Which};
+use auxo_core::engine::{Action, Change, Engine, Mode, Order, Target, Which};
+use auxo_core::explain::Explanation;
 use auxo_core::limits::Limits;
+use auxo_core::queue::QueueInfo;
 use auxo_core::service::Service;
-use auxo_core::{Job, JobId, QueueName, Result};
+use auxo_core::{Code, Error, Job, JobId, QueueName, Result, State, When};
 
 use crate::lease::Request;
 use crate::queue::Queue;
@@ -53,6 +55,44 @@ impl Auxo {
     /// Shows a job, or `None`. A done job is shown while it is retained.
     pub async fn job(&self, id: JobId) -> Result<Option<Job>> {
         self.service.find(Which::Id(id)).await
+    }
+
+    /// Says why a job is not running.
+    pub async fn explain(&self, id: JobId) -> Result<Explanation> {
+        self.service.explain(Which::Id(id)).await
+    }
+
+    /// Makes a dead or scheduled job ready now.
+    pub async fn kick(&self, id: JobId) -> Result<State> {
+        self.steer(id, Action::Kick).await
+    }
+
+    /// Calls a job off. A leased one is flagged, and its worker learns of it at the next extend.
+    pub async fn cancel(&self, id: JobId) -> Result<State> {
+        self.steer(id, Action::Cancel).await
+    }
+
+    /// Gives a waiting or dead job another due time.
+    pub async fn reschedule(&self, id: JobId, when: When) -> Result<State> {
+        self.steer(id, Action::Reschedule(when)).await
+    }
+
+    async fn steer(&self, id: JobId, action: Action) -> Result<State> {
+        let order = Order {
+            target: Target::Jobs(vec![id]),
+            action,
+            mode: Mode::Act,
+        };
+        let mut steered = self.service.steer(order).await?;
+        steered.results.pop().unwrap_or_else(|| {
+            let message = format!("there was no answer for job {id}");
+            Err(Error::new(Code::Internal, message))
+        })
+    }
+
+    /// Shows all queues.
+    pub async fn queues(&self) -> Result<Vec<QueueInfo>> {
+        self.service.queues(None).await
     }
 
     /// Removes a schedule. The jobs it made stay.

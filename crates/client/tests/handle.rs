@@ -6,9 +6,10 @@ use std::time::Duration;
 use auxo_client::{Auxo, Lease};
 use auxo_conformance::ModelEngine;
 use auxo_core::engine::Outcome;
+use auxo_core::explain::Reason;
 use auxo_core::job::{DEFAULT_TTR, OnDuplicate};
 use auxo_core::schedule::Missed;
-use auxo_core::{Code, Job, JobId, ManualClock, State, Timestamp};
+use auxo_core::{Code, Job, JobId, ManualClock, State, Timestamp, When};
 use serde::{Deserialize, Serialize};
 
 const START: u64 = 1_700_000_000_000;
@@ -256,4 +257,17 @@ async fn after_close_every_call_is_unavailable() {
     auxo.clone().close().await.unwrap();
     let refused = auxo.queue("q").unwrap().push("y").await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn one_job_is_explained_and_steered_by_its_id() {
+    let (auxo, _) = open();
+    let id = push(&auxo).await;
+    let later = When::After(Duration::from_secs(60));
+    assert_eq!(auxo.reschedule(id, later).await, Ok(State::Scheduled));
+    assert_eq!(auxo.explain(id).await.unwrap().reason, Reason::NotDue);
+    assert_eq!(auxo.queues().await.unwrap()[0].counts.scheduled, 1);
+    assert_eq!(auxo.kick(id).await, Ok(State::Ready));
+    assert_eq!(auxo.cancel(id).await, Ok(State::Cancelled));
+    assert_eq!(auxo.kick(id).await.unwrap_err().code(), Code::NotFound);
 }

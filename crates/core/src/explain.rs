@@ -267,16 +267,15 @@ fn rate_limited(queue: &QueueInfo) -> Option<Explanation> {
 }
 
 fn no_consumer(queue: &QueueInfo, now: Timestamp) -> Option<Explanation> {
-    if queue.waiting > 0 {
+    // Who holds a job will ask again when it is done, also when the lease is older than this opening of the store.
+    if queue.waiting > 0 || queue.counts.leased > 0 {
         return None;
     }
     let text = match queue.last_asked {
         None => format!(
-            "ready, but no worker has asked for queue {} since the server started",
+            "ready, but no worker has asked for queue {} since the store was opened",
             queue.name
         ),
-        // Who holds a job will ask again when it is done.
-        Some(_) if queue.counts.leased > 0 => return None,
         Some(at) if now.since(at) < SILENCE => return None,
         Some(at) => format!(
             "ready, but no worker has asked for queue {} for {}, since {at}",

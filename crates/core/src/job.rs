@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ impl QueueName {
     /// use auxo_core::QueueName;
     /// assert_eq!(QueueName::new("mail.high").unwrap().as_str(), "mail.high");
     /// assert!(QueueName::new("-mail").is_err());
+    /// assert_eq!("mail".parse(), QueueName::new("mail"));
     /// ```
     pub fn new(name: &str) -> Result<QueueName> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_.:;$()+/-".contains(&b);
@@ -60,6 +62,14 @@ impl QueueName {
     /// The name itself.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<QueueName> {
+        QueueName::new(name)
     }
 }
 

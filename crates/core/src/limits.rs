@@ -273,8 +273,11 @@ impl Limits {
             ("error", &filter.error),
             ("search", &filter.search),
         ];
-        texts.iter().try_for_each(|(field, text)| {
-            size(field, text.as_ref().map_or(0, String::len), self.search)
+        texts.iter().try_for_each(|(field, text)| match text {
+            // Every text holds the empty one: an unset shell variable would choose all jobs of all queues. No job has an
+            // empty key or group; jobs without a kind there are.
+            Some(text) if text.is_empty() && *field != "kind" => Err(wrong(field, "is empty")),
+            text => size(field, text.as_ref().map_or(0, String::len), self.search),
         })
     }
 

@@ -15,7 +15,7 @@ use crate::id::clip;
 use crate::job::{JobSpec, QueueName};
 use crate::time::{Base, Due, Now, Timestamp};
 
-/// A tick that is later than this counts as missed.
+/// A tick that is later than this, or that the next one has followed, counts as missed.
 pub const GRACE: Duration = Duration::from_secs(5);
 /// The most jobs that one catch-up makes under [`Missed::All`]; older ticks are dropped.
 pub const CATCH_UP: usize = 1000;
@@ -143,18 +143,13 @@ impl Schedule {
         };
         let clock = now.of(first.base);
         let come = self.come(first.at, clock);
-        let missed = |at: &Timestamp| clock.since(*at) > GRACE;
+        // A tick that another one has followed is missed however short the time: only the newest can still be on time.
+        let newest = come.last().copied();
+        let on_time = |at: &Timestamp| clock.since(*at) <= GRACE;
         let fire = match self.missed {
             Missed::All => come,
-            Missed::Skip => come.into_iter().filter(|at| !missed(at)).collect(),
-            Missed::Once => {
-                let newest_missed = come.iter().rposition(missed);
-                come.into_iter()
-                    .enumerate()
-                    .filter(|(i, at)| !missed(at) || Some(*i) == newest_missed)
-                    .map(|(_, at)| at)
-                    .collect()
-            }
+            Missed::Once => newest.into_iter().collect(),
+            Missed::Skip => newest.filter(on_time).into_iter().collect(),
         };
         Tick {
             fire,
@@ -255,6 +250,37 @@ mod tests {
             let tick = schedule(minutely(), missed).tick(hour_later);
             assert_eq!(tick.fire.len(), jobs, "{missed:?}");
             assert_eq!(tick.next.unwrap().at, Timestamp(1_700_003_640_000));
+        }
+    }
+
+    #[test]
+    fn of_several_ticks_that_have_come_only_the_newest_is_on_time() {
+        let second = || Rhythm::Every(Duration::from_secs(1));
+        // Each row: how long after its first tick the schedule is looked at, and the jobs of skip, once and all.
+        let table = [
+            (second(), 0, [1, 1, 1]),
+            (second(), 999, [1, 1, 1]),
+            (second(), 1_000, [1, 1, 2]),
+            (second(), 10_000, [1, 1, 11]),
+            (minutely(), 0, [1, 1, 1]),
+            (minutely(), 5_000, [1, 1, 1]),
+            (minutely(), 5_001, [0, 1, 1]),
+            (minutely(), 60_000, [1, 1, 2]),
+            (minutely(), 604_999, [1, 1, 11]),
+            (minutely(), 606_000, [0, 1, 11]),
+        ];
+        for (rhythm, late, jobs) in table {
+            for (missed, jobs) in [Missed::Skip, Missed::Once, Missed::All]
+                .into_iter()
+                .zip(jobs)
+            {
+                let schedule = schedule(rhythm.clone(), missed);
+                let now = Now::at(schedule.next.unwrap().at.0 + late);
+                let fire = schedule.tick(now).fire;
+                assert_eq!(fire.len(), jobs, "{rhythm:?} {missed:?} {late} ms late");
+                let newest = schedule.come(schedule.next.unwrap().at, now.wall).pop();
+                assert!(fire.is_empty() || fire.last() == newest.as_ref());
+            }
         }
     }
 

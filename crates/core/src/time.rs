@@ -5,7 +5,11 @@
 //! the wall clock ends a lease early or shortens a delay. Each due time says which of the two it follows.
 
 use std::fmt;
-use std::time::Duration;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::error::Error;
+use crate::text;
 
 /// Milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +29,22 @@ impl Timestamp {
     /// How long after `earlier` this is; zero when it is not later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// The same instant in whole milliseconds; one before the epoch becomes the epoch.
+    fn from(time: SystemTime) -> Timestamp {
+        Timestamp(millis(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = Error;
+
+    /// RFC 3339, or milliseconds since the epoch.
+    fn from_str(text: &str) -> Result<Timestamp, Error> {
+        text::parse_timestamp(text)
     }
 }
 
@@ -167,6 +187,16 @@ impl When {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_is_read_from_the_system_and_from_text() {
+        let second = UNIX_EPOCH + Duration::from_micros(1_000_900);
+        assert_eq!(Timestamp::from(second), Timestamp(1_000));
+        let early = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(Timestamp::from(early), Timestamp(0));
+        assert_eq!("1970-01-01T00:00:01Z".parse(), Ok(Timestamp(1_000)));
+        assert!("soon".parse::<Timestamp>().is_err());
+    }
 
     #[test]
     fn a_step_of_the_wall_clock_moves_absolute_times_only() {

@@ -3,6 +3,7 @@
 //! Every record of every segment is looked at on its own, also behind damage. The newest record of each job that nothing
 //! says has ended goes into a new store; what could not be read is listed. The damaged store is only read.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,12 @@ use crate::options::Options;
 use crate::record::{self, Record, Stored};
 use crate::segment::{HEADER, Header, log_name, parse_name, read_header};
 
+/// The kinds that a record can have.
+const KINDS: RangeInclusive<u8> = 1..=15;
+
+/// The longest record that is searched for behind damage: sixteen times the largest payload that a server takes.
+const LONGEST: usize = 16 << 20;
+
 /// What a salvage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -31,15 +38,34 @@ pub struct Report {
 
 /// Copies what is whole in the store in `from` into a new store in `to`, which must not have anything yet.
 pub fn salvage(from: &Path, to: &Path) -> Result<Report> {
-    if !from.is_dir() {
-        return Err(Error::new(
-            Code::NotFound,
-            format!("{} is not a directory", from.display()),
-        ));
+    // Opening a directory makes and locks it, so what can be refused is refused before.
+    if !holds_store(from) {
+        let message = format!("{} is not a data directory of auxo", from.display());
+        return Err(Error::new(Code::NotFound, message));
+    }
+    if let (Ok(from), Ok(to)) = (from.canonicalize(), to.canonicalize())
+        && from == to
+    {
+        let message = format!(
+            "{} cannot be copied to itself; name a new directory",
+            from.display()
+        );
+        return Err(Error::bad_request(message));
     }
     let source = RealDisk::open(from)?;
     let target: Arc<dyn Disk> = Arc::new(RealDisk::open(to)?);
     salvage_disks(&source, target)
+}
+
+fn holds_store(dir: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name == "mark" || name == "checkpoint" || name.ends_with(".log")
+    })
 }
 
 /// The same on any disks.
@@ -55,7 +81,7 @@ pub fn salvage_disks(source: &dyn Disk, target: Arc<dyn Disk>) -> Result<Report>
     }
     let mut report = Report::default();
     let survey = Survey::read(source, &mut report.lost);
-    report.may_repeat = survey.is_none();
+    let complete = survey.is_some();
     let mut wreck = Wreck {
         survey: survey.unwrap_or_default(),
         ..Wreck::default()
@@ -77,6 +103,8 @@ pub fn salvage_disks(source: &dyn Disk, target: Arc<dyn Disk>) -> Result<Report>
                 .push(format!("file {}: the file is missing", log_name(number)));
         }
     }
+    // Whatever is lost may have held the end of a job that was copied.
+    report.may_repeat = !complete || !report.lost.is_empty();
     wreck.rebuild(target, &mut report)?;
     Ok(report)
 }
@@ -116,7 +144,13 @@ impl Wreck {
         let mut gap: Option<usize> = None;
         let mut whole = true;
         while at < bytes.len() {
-            let Some(body) = record::unframe(&bytes[at..], at as u32, salt, own) else {
+            let rest = &bytes[at..];
+            let found = if gap.is_none() || plausible(rest) {
+                record::unframe(rest, at as u32, salt, own)
+            } else {
+                None
+            };
+            let Some(body) = found else {
                 gap.get_or_insert(at);
                 at += 1;
                 continue;
@@ -223,6 +257,15 @@ impl Wreck {
     }
 }
 
+/// Whether a record may begin here. The search behind damage asks at every byte, and a checksum over megabytes at each
+/// would take hours.
+fn plausible(bytes: &[u8]) -> bool {
+    let (Some(len), Some(kind)) = (record::frame_len(bytes), bytes.get(record::HEAD)) else {
+        return false;
+    };
+    KINDS.contains(kind) && len <= bytes.len() && len <= LONGEST
+}
+
 /// Does what the machine asks for, at once.
 fn write_out(machine: &mut Machine, disk: &dyn Disk, now: Now) -> Result<()> {
     let out = std::mem::take(&mut machine.out);
@@ -258,4 +301,27 @@ fn read(disk: &dyn Disk, number: u32) -> std::result::Result<Option<(Vec<u8>, u3
     let read = file.read_at(0, &mut bytes).map_err(io)?;
     bytes.truncate(read);
     Ok(Some((bytes, salt)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_searched_for_only_where_its_kind_and_length_can_be_true() {
+        let head = |len: u32, kind: u8, there: usize| {
+            let mut bytes = [len.to_le_bytes(), [0; 4]].concat();
+            bytes.push(kind);
+            bytes.resize(there, 0);
+            plausible(&bytes)
+        };
+        assert!(head(100, 1, 108) && head(100, 15, 200));
+        assert!(!head(100, 0, 108) && !head(100, 16, 108), "the kind");
+        assert!(
+            !head(100, 1, 107) && !head(u32::MAX, 1, 108),
+            "what is left"
+        );
+        assert!(!head(17 << 20, 1, 20 << 20), "the longest record");
+        assert!(!plausible(&[]) && !plausible(&[0; 8]));
+    }
 }

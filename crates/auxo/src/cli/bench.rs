@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use auxo::core::engine::{Outcome, Settle};
 use auxo::core::job::NewJob;
 use auxo::core::text;
-use auxo::{Auxo, Code, Error, JobSpec, QueueName, Sync};
+use auxo::{Auxo, Code, Error, JobSpec, Limits, QueueName, Sync};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -31,16 +31,16 @@ want to know about: with --sync always that disk's flush decides.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// How many jobs.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs: u64,
     /// How many callers at once.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     clients: u64,
     /// How many jobs a call carries.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     batch: u64,
     /// The size of a payload.
-    #[arg(long, value_name = "SIZE", default_value = "100B", value_parser = args::bytes)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, default_value = "100B", value_parser = args::bytes)]
     payload: u64,
     /// When an answered call is safe: always, interval:50ms, or os.
     #[arg(long, default_value = "always", value_parser = args::sync)]
@@ -57,12 +57,23 @@ struct Phase {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let data = context.data()?.to_owned();
+    check_payload(args.payload)?;
     require_empty(&data)?;
     let auxo = Auxo::builder().sync(args.sync).open(&data).await?;
     let measured = measure(&auxo, &args).await;
     auxo.close().await?;
     clean_up(&data)?;
     print(&args, measured?, &mut context.output)
+}
+
+/// Asked before anything is made: the payload is allocated whole.
+fn check_payload(bytes: u64) -> Result<(), Failure> {
+    let limit = Limits::default().payload;
+    if bytes <= limit as u64 {
+        return Ok(());
+    }
+    let message = format!("payload: {bytes} bytes are over the limit of {limit}");
+    Err(Error::new(Code::TooLarge, message).into())
 }
 
 /// A benchmark fills and deletes: it must not meet anybody's jobs.

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
     /// A new priority, for when it is kicked.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     priority: Option<u32>,
 }
 

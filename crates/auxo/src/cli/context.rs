@@ -1,5 +1,6 @@
 //! What every verb works with: the opened queue and the output. The engine is opened here and nowhere else.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use auxo::{Auxo, Code, Error};
@@ -7,10 +8,10 @@ use auxo::{Auxo, Code, Error};
 use super::failure::Failure;
 use super::output::Output;
 
-/// What to do about a data directory that does not exist.
+/// What to do about a directory that holds no store yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Make it: the verb puts something into it.
+    /// Make one, if nothing else is there: the verb puts something into it.
     Create,
     /// Refuse: looking at a mistyped path must not make a new queue there.
     Refuse,
@@ -44,10 +45,7 @@ impl Context {
     /// Opens the data directory.
     pub async fn open(&mut self, missing: Missing) -> Result<Auxo, Failure> {
         let data = self.data()?;
-        if missing == Missing::Refuse && !data.is_dir() {
-            let message = format!("there is no data directory {}", data.display());
-            return Err(Error::new(Code::NotFound, message).into());
-        }
+        check(data, missing)?;
         let auxo = Auxo::open(data).await?;
         self.auxo = Some(auxo.clone());
         Ok(auxo)
@@ -61,4 +59,54 @@ impl Context {
         }
         flushed
     }
+}
+
+/// Refuses a directory that a mistyped path would explain better than the wish for a new store.
+fn check(data: &Path, missing: Missing) -> Result<(), Failure> {
+    if missing == Missing::Refuse && !data.is_dir() {
+        let message = format!("there is no data directory {}", data.display());
+        return Err(Error::new(Code::NotFound, message).into());
+    }
+    match (contents(data), missing) {
+        (Contents::Nothing, Missing::Create) | (Contents::Store | Contents::Unknown, _) => Ok(()),
+        (Contents::Nothing | Contents::Others, _) => {
+            let message = format!("{} is not a data directory of auxo", data.display());
+            Err(Error::new(Code::NotFound, message).into())
+        }
+    }
+}
+
+/// What lies in a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    /// Nothing, or no more than a lock: the making of a store was cut short.
+    Nothing,
+    /// A store.
+    Store,
+    /// Somebody else's files.
+    Others,
+    /// It cannot be listed; opening it tells why.
+    Unknown,
+}
+
+/// Looks at the names in a directory, and at nothing else.
+fn contents(data: &Path) -> Contents {
+    let entries = match std::fs::read_dir(data) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Contents::Nothing,
+        Err(_) => return Contents::Unknown,
+    };
+    let mut found = Contents::Nothing;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name == "mark" || name == "checkpoint" || name.ends_with(".log") {
+            return Contents::Store;
+        }
+        // A disk that was just formatted has a directory of its own.
+        if name != "lock" && name != "lost+found" {
+            found = Contents::Others;
+        }
+    }
+    found
 }

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(required = true, value_name = "TOKEN", value_parser = args::token)]
     tokens: Vec<Token>,
     /// The new length from now on; without one the length that the lease was given.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     ttr: Option<Duration>,
     /// How far the work is.
     #[arg(long, value_name = "JSON")]

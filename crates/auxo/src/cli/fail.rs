@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     error: String,
     /// The wait before the next try, instead of the policy's.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration, conflicts_with = "no_retry")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration, conflicts_with = "no_retry")]
     delay: Option<Duration>,
     /// Dead at once.
     #[arg(long)]

@@ -1,8 +1,9 @@
 //! How a command ends when it does not end well: the error, its code, and what to do next.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
+use auxo::core::json::show;
 use auxo::{Code, Error};
 
 /// Why a command did not do what it was asked.
@@ -29,10 +30,17 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Tells the user and chooses the exit code.
-pub fn report(failure: &Failure) -> ExitCode {
+/// Tells the user, and with `json` the program that reads stdout, and chooses the exit code.
+pub fn report(failure: &Failure, json: bool) -> ExitCode {
     match failure {
-        Failure::Refused(error) => say(error),
+        Failure::Refused(error) => {
+            if json {
+                // A reader that is gone needs no answer.
+                let line = serde_json::json!({ "error": show::error(error) });
+                let _ = writeln!(io::stdout(), "{line}");
+            }
+            say(error);
+        }
         Failure::Usage(message) => {
             eprintln!(
                 "{} {message}\n\nFor more information, try '--help'.",
@@ -69,8 +77,14 @@ fn label() -> &'static str {
 fn hint(error: &Error) -> String {
     let text = match error.code() {
         Code::BadRequest => "correct the value; `auxo VERB --help` shows examples",
+        Code::NotFound if error.message().contains("data directory") => {
+            "--data DIR or AUXO_DATA names the directory; `auxo push` makes a new one in an empty place"
+        }
+        Code::NotFound if error.job().is_some() || error.message().contains(" job") => {
+            "`auxo jobs` shows what is there; a done job is kept only for its --retention"
+        }
         Code::NotFound => {
-            "`auxo jobs` and `auxo queues` show what is there; a done job is kept only for its --retention"
+            "`auxo queues`, `auxo topics list` and `auxo schedules list` show what is there"
         }
         Code::DuplicateKey => {
             let job = error.job().map_or("ID".into(), |id| id.to_string());
@@ -88,14 +102,83 @@ fn hint(error: &Error) -> String {
         Code::TooLarge => "keep large data elsewhere and push a reference to it",
         Code::RateLimited => "try again later",
         Code::Unauthorized | Code::Forbidden => "ask whoever runs this queue for the right",
-        Code::Unavailable => {
+        Code::Unavailable if error.message().contains("another process") => {
             "one process can use a data directory at a time: stop the other one, then try again"
         }
+        Code::Unavailable => "clear away what the message names, then try again",
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
         Code::Conflict => "`auxo explain ID` shows the state that the job is in",
         Code::Internal => {
-            "stop and keep a copy of the data directory; `auxo audit` checks it, `auxo salvage` copies what is whole"
+            "stop and keep a copy of the data directory; `auxo salvage NEW_DIR` copies what is whole"
         }
     };
     text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use auxo::JobId;
+
+    use super::*;
+
+    #[test]
+    fn a_hint_fits_the_message_that_it_stands_below() {
+        let table = [
+            (
+                Code::Unavailable,
+                "DIR is in use: another process has it open",
+                "stop the other one",
+                true,
+            ),
+            (
+                Code::Unavailable,
+                "DIR cannot be used: no space left there",
+                "stop the other one",
+                false,
+            ),
+            (
+                Code::Internal,
+                "file 1.log at byte 7: damaged",
+                "auxo salvage",
+                true,
+            ),
+            (
+                Code::Internal,
+                "file 1.log at byte 7: damaged",
+                "auxo audit",
+                false,
+            ),
+            (Code::NotFound, "there is no job 7", "--retention", true),
+            (
+                Code::NotFound,
+                "there is no schedule nightly",
+                "--retention",
+                false,
+            ),
+            (
+                Code::NotFound,
+                "there is no schedule nightly",
+                "auxo schedules list",
+                true,
+            ),
+            (
+                Code::NotFound,
+                "/x is not a data directory of auxo",
+                "--data",
+                true,
+            ),
+            (
+                Code::NotFound,
+                "/x is not a data directory of auxo",
+                "--retention",
+                false,
+            ),
+        ];
+        for (code, message, part, says) in table {
+            let hint = hint(&Error::new(code, message));
+            assert_eq!(hint.contains(part), says, "{message}: {hint}");
+        }
+        let about = Error::new(Code::NotFound, "gone").about(JobId(7));
+        assert!(hint(&about).contains("--retention"));
+    }
 }

@@ -23,7 +23,7 @@ pub struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     /// How many jobs at most.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// Go on where an earlier list ended.
     #[arg(long)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use auxo::QueueName;
 use auxo::core::engine::Ask;
 use auxo::core::job::Leased;
 use auxo::core::json::show;
+use auxo::core::queue::QueueInfo;
+use auxo::{Auxo, QueueName};
 
 use super::args;
 use super::context::{Context, Missing};
@@ -29,13 +30,13 @@ pub struct Args {
     #[arg(required = true, value_name = "QUEUE", value_parser = args::queue)]
     queues: Vec<QueueName>,
     /// How many jobs at most.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     max: u32,
     /// How long to wait when there are none.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "0s", value_parser = args::duration)]
     wait: Duration,
     /// Lease length, instead of each job's own.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     ttr: Option<Duration>,
     /// A name for yourself, which others see beside the job.
     #[arg(long, default_value = "cli")]
@@ -51,9 +52,11 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         ttr: args.ttr,
         worker: args.worker.into(),
     };
+    let queues = ask.queues.clone();
     let leased = auxo.service().lease(ask).await?;
     if leased.is_empty() {
         eprintln!("no job is due");
+        why(&auxo, queues).await?;
         return Err(Failure::Said);
     }
     let output = &mut context.output;
@@ -68,6 +71,39 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         output.block(&fields(leased))?;
     }
     Ok(())
+}
+
+/// Says of each queue what keeps it from handing out jobs, where it is not only that none is due.
+async fn why(auxo: &Auxo, names: Vec<QueueName>) -> Result<(), Failure> {
+    let found = auxo.service().queues(Some(names.clone())).await?;
+    for name in names {
+        match found.iter().find(|queue| queue.name == name) {
+            None => eprintln!("  there is no queue {name}"),
+            Some(queue) => {
+                if let Some(reason) = held_back(queue) {
+                    eprintln!("  queue {name} {reason}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn held_back(queue: &QueueInfo) -> Option<String> {
+    let leased = queue.counts.leased;
+    if queue.config.paused_out {
+        return Some(format!(
+            "is paused; `auxo resume {}` lets jobs out",
+            queue.name
+        ));
+    }
+    if let Some(limit) = queue.config.max_leased
+        && leased >= u64::from(limit)
+    {
+        return Some(format!("has {leased} jobs leased and its limit is {limit}"));
+    }
+    let next = queue.rate_wait?;
+    Some(format!("has used up its rate until {next}"))
 }
 
 fn fields(leased: &Leased) -> [(&'static str, String); 8] {

@@ -1,14 +1,12 @@
 //! `auxo purge`
 
-use std::io::{IsTerminal, Write};
-
 use auxo::core::engine::{Action, Filter, Mode};
 use auxo::{QueueName, State};
 
 use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
-use super::steer::tell;
+use super::steer::{confirmed, tell};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,25 +46,9 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if args.dry_run {
         return tell(count, Mode::DryRun, "deleted", context);
     }
-    if count > 0 && !args.yes && !confirmed(count, &args.queue)? {
+    if count > 0 && !args.yes && !confirmed(count, &format!("of {}", args.queue), "deleted")? {
         return Err(Failure::Said);
     }
     let moved = service.purge(args.queue, args.states, |_| ()).await?;
     tell(moved, Mode::Act, "deleted", context)
-}
-
-fn confirmed(count: u64, queue: &QueueName) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        eprintln!("{count} jobs of {queue} would be deleted; repeat with --yes to do it");
-        return Ok(false);
-    }
-    eprint!("delete {count} jobs of {queue}? [y/N] ");
-    std::io::stderr().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    let yes = matches!(answer.trim(), "y" | "Y" | "yes");
-    if !yes {
-        eprintln!("nothing was deleted");
-    }
-    Ok(yes)
 }

@@ -48,16 +48,16 @@ struct SetArgs {
     #[arg(value_parser = args::queue)]
     name: QueueName,
     /// The most jobs that wait, are leased or dead at once, or none.
-    #[arg(long, value_name = "N", value_parser = args::limit)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = args::limit)]
     max_jobs: Option<Limit>,
     /// The most payload bytes of these jobs, or none.
-    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = args::size)]
     max_bytes: Option<Limit>,
     /// The most jobs leased at once, or none.
-    #[arg(long, value_name = "N", value_parser = args::limit)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = args::limit)]
     max_leased: Option<Limit>,
     /// The most leases in a time, such as 100/1s or 100/1s/500 with a burst, or none.
-    #[arg(long, value_name = "RATE", value_parser = args::rate)]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = args::rate)]
     rate: Option<MaybeRate>,
     /// Whether groups take turns within a priority.
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set)]

@@ -23,10 +23,10 @@ pub struct Args {
     #[arg(required = true, value_name = "TOKEN", value_parser = args::token)]
     tokens: Vec<Token>,
     /// A wait before they are due again; without one they go back to their old place.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     delay: Option<Duration>,
     /// A new priority.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     priority: Option<u32>,
 }
 

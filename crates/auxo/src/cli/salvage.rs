@@ -61,9 +61,13 @@ fn print(report: &SalvageReport, to: &Path, output: &mut Output) -> Result<(), F
     if report.may_repeat {
         eprintln!("some of the copied jobs may have been done already: what says so is damaged");
     }
-    eprintln!(
-        "use {} from now on, and keep the damaged directory",
-        to.display()
-    );
+    if report.copied.is_empty() {
+        eprintln!("no job was found to copy; keep the damaged directory");
+    } else {
+        eprintln!(
+            "use {} from now on, and keep the damaged directory",
+            to.display()
+        );
+    }
     Ok(())
 }

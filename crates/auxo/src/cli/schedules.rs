@@ -8,6 +8,7 @@ use auxo::core::engine::Change;
 use auxo::core::json::show;
 use auxo::core::schedule::{Missed, Rhythm, Schedule};
 use auxo::core::text;
+use serde_json::json;
 
 use super::args;
 use super::context::{Context, Missing};
@@ -71,7 +72,7 @@ struct SetArgs {
     )]
     zone: String,
     /// Each time this long has passed.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     every: Option<Duration>,
     /// Ticks that nobody was there for: skip them, make them up once, or all of them.
     #[arg(long, value_name = "POLICY", default_value = "once", value_parser = args::missed)]
@@ -86,7 +87,13 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         Verb::Set(args) => set(*args, context).await,
         Verb::Delete { name } => {
             let auxo = context.open(Missing::Refuse).await?;
-            Ok(auxo.unschedule(&name).await?)
+            auxo.unschedule(&name).await?;
+            if context.output.is_json() {
+                let removed = json!({ "name": name, "removed": true });
+                return context.output.json(&removed);
+            }
+            eprintln!("schedule {} is gone; its jobs stay", clean(&name, 200));
+            Ok(())
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(required = true, value_name = "TOKEN", value_parser = args::token)]
     tokens: Vec<Token>,
     /// How much later.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration)]
     delay: Duration,
 }
 

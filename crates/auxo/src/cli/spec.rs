@@ -23,19 +23,19 @@ pub struct SpecArgs {
     #[arg(long, default_value = "", hide_default_value = true)]
     kind: String,
     /// 0 is most urgent.
-    #[arg(long, default_value_t = auxo::core::job::DEFAULT_PRIORITY)]
+    #[arg(long, allow_hyphen_values = true, default_value_t = auxo::core::job::DEFAULT_PRIORITY)]
     priority: u32,
     /// Lease length; 0 means delivered at most once.
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "60s", value_parser = args::duration)]
     ttr: Duration,
     /// Dead if it has not run this long after the push.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration, conflicts_with = "expires_at")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration, conflicts_with = "expires_at")]
     ttl: Option<Duration>,
     /// Dead if it has not run by then.
     #[arg(long, value_name = "TIME", value_parser = args::timestamp)]
     expires_at: Option<Timestamp>,
     /// How many failed or vanished leases make it dead.
-    #[arg(long, value_name = "N", default_value_t = auxo::core::job::DEFAULT_MAX_ATTEMPTS)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = auxo::core::job::DEFAULT_MAX_ATTEMPTS)]
     max_attempts: u32,
     /// The waits between tries, for example '{"kind":"fixed","delay":"5s"}'.
     #[arg(long, value_name = "JSON", value_parser = args::backoff)]
@@ -47,13 +47,13 @@ pub struct SpecArgs {
     #[arg(long, value_name = "POLICY", value_parser = args::on_duplicate, requires = "key")]
     on_duplicate: Option<OnDuplicate>,
     /// How long the key stays taken after the job was done [default: 1d].
-    #[arg(long, value_name = "DURATION", value_parser = args::duration, requires = "key")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration, requires = "key")]
     key_window: Option<Duration>,
     /// Groups take turns in a fair queue.
     #[arg(long)]
     group: Option<String>,
     /// How long it can be seen after it was done.
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = args::duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "0s", value_parser = args::duration)]
     retention: Duration,
     /// A text pair that travels with the job; may be given again.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = args::pair)]
@@ -64,7 +64,7 @@ pub struct SpecArgs {
 #[derive(clap::Args)]
 pub struct WhenArgs {
     /// Run after this long.
-    #[arg(long, value_name = "DURATION", value_parser = args::duration, conflicts_with = "run_at")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = args::duration, conflicts_with = "run_at")]
     delay: Option<Duration>,
     /// Run at this time: RFC 3339 or Unix milliseconds.
     #[arg(long, value_name = "TIME", value_parser = args::timestamp)]

@@ -1,5 +1,7 @@
 //! What kick, cancel, reschedule and delete have in common: named jobs, or those that a filter shows.
 
+use std::io::{IsTerminal, Write};
+
 use auxo::core::engine::{Action, Filter, Mode, Order, Target};
 use auxo::{Auxo, JobId, State};
 use serde_json::json;
@@ -17,8 +19,11 @@ pub struct Targets {
     #[arg(value_name = "ID", value_parser = args::id)]
     ids: Vec<JobId>,
     /// Only say how many jobs it would be.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
+    /// Do not ask, also without --queue.
+    #[arg(long, short)]
+    yes: bool,
     #[command(flatten)]
     filter: FilterArgs,
 }
@@ -47,7 +52,17 @@ pub async fn steer(
         }
         (true, false) => {
             let auxo = context.open(Missing::Refuse).await?;
-            let moved = auxo.service().bulk(filter, action, mode, |_| ()).await?;
+            let service = auxo.service();
+            // A filter without a queue reaches into everybody's.
+            if filter.queue.is_none() && mode == Mode::Act && !targets.yes {
+                let count = service
+                    .bulk(filter.clone(), action.clone(), Mode::DryRun, |_| ())
+                    .await?;
+                if count > 0 && !confirmed(count, "of all queues", past)? {
+                    return Err(Failure::Said);
+                }
+            }
+            let moved = service.bulk(filter, action, mode, |_| ()).await?;
             tell(moved, mode, past, context)
         }
     }
@@ -76,6 +91,24 @@ async fn named(
     each(&answers, context, show, |(id, state)| {
         format!("{id} {state}")
     })
+}
+
+/// Asks whether so many jobs are meant. Without a terminal nobody can answer, and the answer is no.
+pub fn confirmed(count: u64, of: &str, past: &str) -> Result<bool, Failure> {
+    let jobs = if count == 1 { "job" } else { "jobs" };
+    if !std::io::stdin().is_terminal() {
+        eprintln!("{count} {jobs} {of} would be {past}; repeat with --yes to do it");
+        return Ok(false);
+    }
+    eprint!("{count} {jobs} {of} will be {past}: go on? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    let yes = matches!(answer.trim(), "y" | "Y" | "yes");
+    if !yes {
+        eprintln!("nothing was {past}");
+    }
+    Ok(yes)
 }
 
 /// Says how many jobs were moved, or would be.

@@ -5,6 +5,7 @@ use auxo::core::When;
 use auxo::core::engine::{Change, Message};
 use auxo::core::json::show;
 use auxo::core::topic::{Pattern, Subscription};
+use serde_json::json;
 
 use super::args;
 use super::context::{Context, Missing};
@@ -130,9 +131,14 @@ async fn subscribe(args: SubscribeArgs, context: &mut Context) -> Result<(), Fai
 
 async fn unsubscribe(topic: String, name: String, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
-    auxo.service()
-        .change(Change::Unsubscribe(topic, name))
-        .await?;
+    let change = Change::Unsubscribe(topic.clone(), name.clone());
+    auxo.service().change(change).await?;
+    if context.output.is_json() {
+        let removed = json!({ "topic": topic, "name": name, "removed": true });
+        return context.output.json(&removed);
+    }
+    let (topic, name) = (clean(&topic, 200), clean(&name, 200));
+    eprintln!("subscription {name} of {topic} is gone; its queue and jobs stay");
     Ok(())
 }
 

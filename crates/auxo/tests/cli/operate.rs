@@ -21,6 +21,35 @@ fn a_filter_with_dry_run_counts_and_moves_nothing() {
 }
 
 #[test]
+fn an_empty_filter_value_is_refused_and_a_filter_over_all_queues_must_be_confirmed() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x", "--delay", "1h"]);
+    let id = shell.push(&["other", "x", "--delay", "1h"]);
+    for flag in ["--error", "--search", "--key", "--group"] {
+        let ran = shell.run(&["delete", flag, "", "--yes"]);
+        assert_eq!(ran.code, 1, "{flag}: {ran:?}");
+        assert!(ran.err.contains("is empty"), "{flag}: {}", ran.err);
+    }
+    let verbs: [&[&str]; 4] = [
+        &["delete"],
+        &["cancel"],
+        &["kick"],
+        &["reschedule", "--delay", "2h"],
+    ];
+    for verb in verbs {
+        let unsure = shell.run(&[verb, &["--state", "scheduled"]].concat());
+        assert_eq!(unsure.code, 1, "{verb:?}: {unsure:?}");
+        assert!(unsure.err.contains("2 jobs of all queues"), "{unsure:?}");
+        assert!(unsure.err.contains("--yes"), "{unsure:?}");
+    }
+    assert_eq!(shell.json(&["jobs", "--state", "scheduled"]).len(), 2);
+    shell.ok(&["cancel", &id]);
+    let sure = shell.ok(&["delete", "--state", "scheduled", "--yes"]);
+    assert_eq!(sure, "1 job deleted\n");
+    assert_eq!(shell.json(&["jobs", "--all"]).len(), 0);
+}
+
+#[test]
 fn named_jobs_are_moved_each_with_its_own_answer() {
     let shell = Shell::new();
     let id = shell.push(&["mail", "x", "--delay", "1h"]);
@@ -63,6 +92,26 @@ fn a_paused_queue_refuses_on_the_side_that_was_named() {
     shell.ok(&["resume", "mail"]);
     shell.push(&["mail", "z"]);
     shell.lease("mail");
+}
+
+#[test]
+fn a_lease_that_gets_nothing_says_what_holds_the_queue_back() {
+    let shell = Shell::new();
+    shell.push(&["paused", "x"]);
+    shell.ok(&["pause", "paused", "--out"]);
+    shell.push(&["busy", "x"]);
+    shell.push(&["busy", "y"]);
+    shell.ok(&["queues", "set", "busy", "--max-leased", "1"]);
+    shell.lease("busy");
+    let ran = shell.run(&["lease", "paused", "busy", "absent"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    for reason in [
+        "queue paused is paused",
+        "queue busy has 1 jobs leased and its limit is 1",
+        "there is no queue absent",
+    ] {
+        assert!(ran.err.contains(reason), "{reason}: {}", ran.err);
+    }
 }
 
 #[test]
@@ -162,6 +211,15 @@ fn a_benchmark_measures_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_benchmark_with_a_payload_over_the_limit_is_refused_before_it_is_made() {
+    let shell = Shell::new();
+    let ran = shell.run(&["bench", "--payload", "100GiB", "--jobs", "1"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("code: too_large"), "{}", ran.err);
+    assert_eq!(std::fs::read_dir(shell.data()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_benchmark_does_not_touch_a_directory_with_jobs() {
     let shell = Shell::new();
     let id = shell.push(&["mail", "precious"]);
@@ -206,6 +264,43 @@ fn salvaging_a_whole_directory_loses_nothing_and_spares_what_is_there() {
     let again = shell.run(&["salvage", &to]);
     assert_eq!(again.code, 1);
     assert!(again.err.contains("not empty"), "{}", again.err);
+}
+
+#[test]
+fn salvage_refuses_what_is_no_store_and_a_copy_onto_itself() {
+    let shell = Shell::new();
+    let target = shell.data().join("saved");
+    let to = target.to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("code: not_found"), "{}", ran.err);
+    let left = std::fs::read_dir(shell.data()).unwrap().count();
+    assert_eq!(left, 0, "something was made");
+
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    let same = shell.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &same]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("copied to itself"), "{}", ran.err);
+    assert_eq!(shell.json(&["jobs"]).len(), 1);
+}
+
+#[test]
+fn salvage_says_that_jobs_may_repeat_when_anything_is_lost_and_promises_nothing_for_no_jobs() {
+    let shell = Shell::new();
+    shell.push(&["mail", "the only payload"]);
+    damage(shell.data(), b"the only payload");
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(!ran.err.contains("from now on"), "{}", ran.err);
+
+    let saved = Shell::new();
+    let to = saved.data().to_str().unwrap().to_owned();
+    let ran = shell.run(&["salvage", &to, "--json"]);
+    assert!(ran.out.contains("\"may_repeat\":true"), "{}", ran.out);
 }
 
 /// Flips a bit of these bytes in whichever file has them.

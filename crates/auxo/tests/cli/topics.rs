@@ -24,7 +24,8 @@ fn publishing_reaches_each_subscription_whose_pattern_fits() {
     };
     assert_eq!(publish("order.7.created"), 1);
     assert_eq!(publish("order.7.paid"), 2);
-    shell.ok(&["topics", "unsubscribe", "orders", "audit"]);
+    let removed = shell.json(&["topics", "unsubscribe", "orders", "audit"]);
+    assert_eq!(removed[0]["removed"], true);
     assert_eq!(publish("order.7.created"), 0);
     assert_eq!(shell.json(&["jobs", "--all"]).len(), 3);
 }
@@ -58,7 +59,10 @@ fn a_schedule_is_kept_shown_and_removed() {
     assert_eq!(schedules[0]["zone"], "Europe/Berlin");
     assert!(schedules[0]["next"].is_string(), "{schedules:?}");
     assert!(shell.ok(&["schedules", "list"]).contains("every 1h"));
-    shell.ok(&["schedules", "delete", "pulse"]);
+    assert_eq!(
+        shell.json(&["schedules", "delete", "pulse"])[0]["name"],
+        "pulse"
+    );
     assert_eq!(shell.json(&["schedules", "list"]).len(), 1);
 }
 

@@ -13,6 +13,18 @@ fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
         (&["push", "-mail"], "-m"),
         (&["push", "mail", "--delay", "soon"], "duration \"soon\""),
         (&["push", "mail", "--delay=-1s"], "duration \"-1s\""),
+        (&["push", "mail", "--delay", "-5s"], "duration \"-5s\""),
+        (&["push", "mail", "--ttr", "-1s"], "duration \"-1s\""),
+        (
+            &["push", "mail", "--priority", "-1"],
+            "'-1' for '--priority",
+        ),
+        (&["lease", "mail", "--max", "-1"], "'-1' for '--max"),
+        (&["bench", "--payload", "-1B"], "size \"-1B\""),
+        (
+            &["queues", "set", "mail", "--max-jobs", "-1"],
+            "write a whole number",
+        ),
         (
             &["push", "mail", "--delay", "1s", "--run-at", "0"],
             "cannot be used with",
@@ -124,6 +136,48 @@ fn looking_at_a_mistyped_path_makes_nothing_there() {
     );
     assert!(ran.err.contains("code: not_found"), "{}", ran.err);
     assert!(!path.exists());
+}
+
+#[test]
+fn with_json_an_error_is_also_an_object_on_stdout() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x", "--key", "k"]);
+    let ran = shell.run(&["push", "mail", "x", "--key", "k", "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let line: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(line["error"]["code"], "duplicate_key");
+    assert_eq!(line["error"]["id"], *id);
+    assert!(ran.err.starts_with("error: "), "{}", ran.err);
+    let ran = shell.run(&["push", "mail", "x", "--key", "k"]);
+    assert_eq!(ran.out, "", "without --json stdout is for results");
+}
+
+#[test]
+fn a_directory_that_is_no_store_stays_as_it_is() {
+    let shell = Shell::new();
+    let names = || {
+        let entries = std::fs::read_dir(shell.data()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let refused = |args: &[&str]| {
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        assert!(
+            ran.err.contains("is not a data directory of auxo"),
+            "{args:?}: {}",
+            ran.err
+        );
+    };
+    refused(&["queues"]);
+    refused(&["audit"]);
+    assert_eq!(names().len(), 0, "looking made something");
+    std::fs::write(shell.data().join("letter.txt"), "dear ada").unwrap();
+    refused(&["jobs"]);
+    refused(&["push", "mail", "x"]);
+    refused(&["queues", "set", "mail", "--max-jobs", "1"]);
+    assert_eq!(names(), ["letter.txt"]);
 }
 
 #[tokio::test]

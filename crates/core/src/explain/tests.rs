@@ -131,7 +131,7 @@ fn every_case_has_its_reason_and_its_words() {
         (
             ready_in(|queue| queue.last_asked = None),
             Reason::NoConsumer,
-            "no worker has asked for queue mail since the server started",
+            "no worker has asked for queue mail since the store was opened",
         ),
         (
             ready_in(|queue| queue.last_asked = Some(ago)),
@@ -140,6 +140,11 @@ fn every_case_has_its_reason_and_its_words() {
         ),
         (
             ready_in(|queue| (queue.last_asked, queue.counts.leased) = (Some(ago), 1)),
+            Reason::Waiting,
+            "3 jobs ready, 1 leased",
+        ),
+        (
+            ready_in(|queue| (queue.last_asked, queue.counts.leased) = (None, 1)),
             Reason::Waiting,
             "3 jobs ready, 1 leased",
         ),
