@@ -196,7 +196,8 @@ impl Machine {
                     None => return Ok(None),
                 },
             };
-            let (spots, reached) = self.lane_spots(&at, lane)?;
+            let (spots, reached) =
+                self.lane_spots(&at, lane, |base| at.phase.end(filter, base, now))?;
             if let Some(order) = reached {
                 let spots = spots.into_iter().map(|spot| (lane, spot)).collect();
                 return Ok(Some((
@@ -275,17 +276,28 @@ impl Machine {
         Ok(best)
     }
 
-    /// The next jobs of a lane, and up to which entry this looked: `None` at its end.
+    /// The next jobs of a lane, and up to which entry this looked: `None` at its end. `end` tells for each clock behind
+    /// which time nothing is of interest.
     #[allow(clippy::type_complexity)]
-    fn lane_spots(&mut self, at: &At, lane: (u32, u64)) -> Step<(Vec<Spot>, Option<(u64, u64)>)> {
+    fn lane_spots(
+        &mut self,
+        at: &At,
+        lane: (u32, u64),
+        end: impl Fn(Base) -> Option<u64>,
+    ) -> Step<(Vec<Spot>, Option<(u64, u64)>)> {
         let from = at.order.map_or(Bound::Unbounded, Bound::Excluded);
         let mut gathered = Gathered::default();
         match at.phase {
             Phase::Waiting => {
                 let lane_in_memory = self.queues[at.queue as usize].lanes.get(&lane.0);
                 if let Some(line) = lane_in_memory.and_then(|lanes| lanes.line_of(lane.1)) {
-                    for stream in [&line.steady, &line.wall] {
-                        gathered.add(stream.memory(from, Bound::Unbounded).take(SPAN).collect());
+                    for (stream, base) in [(&line.steady, Base::Steady), (&line.wall, Base::Wall)] {
+                        let to = end(base)
+                            .map_or(Bound::Unbounded, |time| Bound::Included((time, u64::MAX)));
+                        // An order that is turned around is an empty one, but not to the map.
+                        if !turned_around(from, to) {
+                            gathered.add(stream.memory(from, to).take(SPAN).collect());
+                        }
                     }
                 }
             }
@@ -324,7 +336,11 @@ impl Machine {
                 gathered.add(spots.collect());
             }
         }
-        for (segment, range) in self.lane_ranges(at, lane) {
+        for (segment, base, mut range) in self.lane_ranges(at, lane) {
+            if let Some(time) = end(base) {
+                let behind = (time.saturating_add(1), 0);
+                range.end = self.log.lower_bound(segment, range.clone(), behind)?;
+            }
             let start = match at.order {
                 None => range.start,
                 Some((time, id)) => {
@@ -348,8 +364,8 @@ impl Machine {
         }))
     }
 
-    /// Where index files keep the jobs of a lane.
-    fn lane_ranges(&self, at: &At, (priority, group): (u32, u64)) -> Vec<(u32, Range<u32>)> {
+    /// Where index files keep the jobs of a lane, and by which clock.
+    fn lane_ranges(&self, at: &At, (priority, group): (u32, u64)) -> Vec<(u32, Base, Range<u32>)> {
         let key = |class, priority, group| StreamKey {
             queue: at.queue,
             class,
@@ -380,8 +396,8 @@ impl Machine {
             if let Finder::File(index) = &segment.finder {
                 ranges.extend(
                     keys.iter()
-                        .map(|key| (segment.number, index.range(key)))
-                        .filter(|(_, r)| !r.is_empty()),
+                        .map(|key| (segment.number, classes::base(key.class), index.range(key)))
+                        .filter(|(_, _, range)| !range.is_empty()),
                 );
             }
         }
@@ -424,22 +440,40 @@ impl Gathered {
 
 impl Phase {
     fn wanted(self, filter: &Filter) -> bool {
-        let any = |states: &[State]| {
-            filter.states.is_empty() || states.iter().any(|s| filter.states.contains(s))
-        };
+        let any = |states: &[State]| states.iter().any(|state| wants(filter, *state));
         match self {
-            Phase::Waiting => any(&[State::Scheduled, State::Ready, State::Dead]),
+            // A job whose life is over is buried before anybody asks, so the dead are not looked for here.
+            Phase::Waiting => any(&[State::Scheduled, State::Ready]),
             Phase::Leased => any(&[State::Leased]),
             Phase::Dead => any(&[State::Dead]),
             Phase::Done => any(&[State::Done]),
         }
     }
 
-    /// Where to begin in a lane: who asks only for scheduled jobs need not pass by those that are due.
+    /// Where to begin in a lane: who does not ask for ready jobs need not pass by those that are due.
     fn start(self, filter: &Filter, now: Now) -> Option<(u64, u64)> {
-        let scheduled_only = self == Phase::Waiting && filter.states == [State::Scheduled];
-        scheduled_only.then(|| (now.steady.0.min(now.wall.0), 0))
+        let passes = self == Phase::Waiting && !wants(filter, State::Ready);
+        passes.then(|| (now.steady.0.min(now.wall.0), 0))
     }
+
+    /// Behind which time a lane by this clock has nothing to show: who does not ask for scheduled jobs need not look at
+    /// those that are not due.
+    fn end(self, filter: &Filter, base: Base, now: Now) -> Option<u64> {
+        let stops = self == Phase::Waiting && !wants(filter, State::Scheduled);
+        stops.then(|| now.of(base).0)
+    }
+}
+
+/// Whether a range begins behind its end.
+fn turned_around(from: Bound<(u64, u64)>, to: Bound<(u64, u64)>) -> bool {
+    match (from, to) {
+        (Bound::Excluded(from), Bound::Included(to)) => from >= to,
+        _ => false,
+    }
+}
+
+fn wants(filter: &Filter, state: State) -> bool {
+    filter.states.is_empty() || filter.states.contains(&state)
 }
 
 fn print(at: &At) -> Cursor {
