@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use auxo_conformance::Bench;
-use auxo_conformance::bench::{bury, later, plain, run, secs};
+use auxo_conformance::bench::{bury, later, plain, queue, run, secs, urgency};
 use auxo_core::clock::ManualClock;
 use auxo_core::engine::{Filter, Page, Query};
 use auxo_core::job::JobSpec;
-use auxo_core::{JobId, State};
+use auxo_core::{JobId, NewJob, State};
 use auxo_embedded::disk::{Disk, SimDisk};
 use auxo_embedded::{Embedded, Options};
 
@@ -96,5 +96,31 @@ fn a_few_ready_among_thousands_of_scheduled_jobs_are_one_page_and_few_reads() {
         assert_eq!((ids(&shown), shown.next), (ready, None));
         let reads = disk.reads() - before;
         assert!(reads < 50, "{reads} reads for three jobs");
+    });
+}
+
+#[test]
+fn twenty_thousand_priorities_are_leased_in_order() {
+    run(async {
+        let t = store(&SimDisk::new());
+        let priorities: Vec<u32> = (0..20_000).collect();
+        for some in priorities.rchunks(1000) {
+            let job = |priority: &u32| NewJob {
+                queue: queue(),
+                spec: urgency(*priority),
+            };
+            let jobs = some.iter().rev().map(job).collect();
+            for pushed in t.engine.push(jobs).await.expect("a batch") {
+                pushed.expect("a push");
+            }
+        }
+        let mut leased = Vec::new();
+        while leased.len() < priorities.len() {
+            let some = t.take(500).await;
+            assert!(!some.is_empty(), "only {} jobs", leased.len());
+            leased.extend(some.iter().map(|leased| leased.job.priority));
+        }
+        assert_eq!(leased, priorities);
+        assert!(t.idle().await);
     });
 }

@@ -235,11 +235,11 @@ impl Machine {
         let from = at.lane;
         let behind = |lane: (u32, u64)| from.is_none_or(|from| lane > from);
         let start = from.map_or(0, |(priority, _)| priority);
-        let in_memory = queue.lanes.range(start..).find_map(|(priority, lane)| {
+        let in_memory = queue.lanes.from(start).find_map(|(priority, lane)| {
             let same = from
-                .filter(|(at, _)| at == priority)
+                .filter(|(at, _)| *at == priority)
                 .map(|(_, group)| group);
-            lane.group_after(same).map(|group| (*priority, group))
+            lane.group_after(same).map(|group| (priority, group))
         });
         let mut best = in_memory;
         for segment in self.log.segments.values() {
@@ -289,7 +289,7 @@ impl Machine {
         let mut gathered = Gathered::default();
         match at.phase {
             Phase::Waiting => {
-                let lane_in_memory = self.queues[at.queue as usize].lanes.get(&lane.0);
+                let lane_in_memory = self.queues[at.queue as usize].lanes.get(lane.0);
                 if let Some(line) = lane_in_memory.and_then(|lanes| lanes.line_of(lane.1)) {
                     for (stream, base) in [(&line.steady, Base::Steady), (&line.wall, Base::Wall)] {
                         let to = end(base)

@@ -1,6 +1,6 @@
 //! One queue as the machine keeps it, and the arithmetic of its counts and books.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use auxo_core::bucket::Bucket;
 use auxo_core::job::QueueName;
@@ -8,7 +8,7 @@ use auxo_core::queue::{Books, QueueConfig};
 use auxo_core::time::{Base, Due, Timestamp};
 
 use super::Ticket;
-use super::line::Lane;
+use super::line::Lanes;
 use crate::record::{From, Gone, Kept};
 
 pub struct Queue {
@@ -19,7 +19,7 @@ pub struct Queue {
     pub done: u64,
     pub bytes: u64,
     pub lined: [Lined; 2],
-    pub lanes: BTreeMap<u32, Lane>,
+    pub lanes: Lanes,
     pub bucket: Option<Bucket>,
     /// Lease calls that wait for this queue, oldest first; some may be gone.
     pub waiters: VecDeque<Ticket>,
@@ -71,7 +71,7 @@ impl Queue {
             done: 0,
             bytes: 0,
             lined: [Lined::default(); 2],
-            lanes: BTreeMap::new(),
+            lanes: Lanes::default(),
             bucket: None,
             waiters: VecDeque::new(),
             alarm: None,
