@@ -1,12 +1,14 @@
 //! What a call costs when there is much that it does not ask for. Counted in reads of the disk, never in time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use auxo_conformance::Bench;
-use auxo_conformance::bench::{bury, later, plain, queue, run, secs, urgency};
+use auxo_conformance::bench::{bury, later, named, plain, queue, run, secs, urgency};
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Filter, Page, Query};
+use auxo_core::engine::{Change, Filter, Page, Query};
 use auxo_core::job::JobSpec;
+use auxo_core::queue::QueueConfig;
 use auxo_core::{JobId, NewJob, State};
 use auxo_embedded::disk::{Disk, SimDisk};
 use auxo_embedded::{Embedded, Options};
@@ -122,5 +124,76 @@ fn twenty_thousand_priorities_are_leased_in_order() {
         }
         assert_eq!(leased, priorities);
         assert!(t.idle().await);
+    });
+}
+
+#[test]
+fn a_fair_queue_of_thousands_of_groups_is_listed_whole() {
+    run(async {
+        let disk = SimDisk::new();
+        let t = store(&disk);
+        t.configure(QueueConfig {
+            fair: true,
+            ..QueueConfig::default()
+        })
+        .await;
+        let mut pushed = BTreeSet::new();
+        for group in 0..5000 {
+            let spec = JobSpec {
+                priority: group % 3,
+                group: (group % 7 != 0).then(|| format!("group {group}")),
+                ..plain()
+            };
+            pushed.insert(t.push(spec).await);
+        }
+        assert!(indexes(&disk) > 3, "{:?}", disk.list());
+        let listed = t.all(Filter::default(), 700).await;
+        assert_eq!(listed.len(), pushed.len());
+        let listed: BTreeSet<JobId> = listed.into_iter().map(|job| job.id).collect();
+        assert_eq!(listed, pushed);
+    });
+}
+
+#[test]
+fn a_page_ends_though_it_finds_nothing_in_many_empty_queues() {
+    run(async {
+        let t = store(&SimDisk::new());
+        for number in 0..20_000 {
+            let name = named(&format!("q{number}"));
+            t.change(Change::Queue(name, QueueConfig::default())).await;
+        }
+        let last = t.push_to(&named("last"), plain()).await;
+        let query = Query {
+            limit: 10,
+            ..Query::default()
+        };
+        let first = t.engine.list(query).await.expect("a page");
+        assert_eq!(ids(&first), []);
+        assert!(first.next.is_some(), "a page over twenty thousand queues");
+        let all = t.all(Filter::default(), 10).await;
+        assert_eq!(all.iter().map(|job| job.id).collect::<Vec<_>>(), [last]);
+    });
+}
+
+#[test]
+fn leased_jobs_of_two_queues_are_listed_whole_and_in_order() {
+    run(async {
+        let t = store(&SimDisk::new());
+        let mut leased = Vec::new();
+        for name in ["a", "b"] {
+            let job = NewJob {
+                queue: named(name),
+                spec: plain(),
+            };
+            t.engine.push(vec![job; 3000]).await.expect("a batch");
+            let some = t.take_from(&[named(name)], 2900).await;
+            leased.extend(some.into_iter().map(|leased| leased.job.id));
+        }
+        let filter = Filter {
+            states: vec![State::Leased],
+            ..Filter::default()
+        };
+        let listed = t.all(filter, 5000).await;
+        assert_eq!(listed.iter().map(|job| job.id).collect::<Vec<_>>(), leased);
     });
 }
