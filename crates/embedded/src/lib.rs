@@ -17,6 +17,8 @@ mod options;
 mod record;
 mod salvage;
 mod segment;
+#[cfg(test)]
+mod simulation;
 pub mod snapshot;
 mod stream;
 
