@@ -1,7 +1,7 @@
 //! Every sentence of the engine's contract as a named case, in one list, so that no engine can miss one.
 //!
 //! An engine's test is one line, `auxo_conformance::suite!(make)`, where `make` is an async function that answers with a
-//! [`Bench`](crate::Bench) holding a new and empty engine. An engine that outlives its process says so, and gets the cases
+//! [`Bench`] holding a new and empty engine. An engine that outlives its process says so, and gets the cases
 //! for that as well: `suite!(make, restarts)`.
 //!
 //! Nobody sleeps in a case: time is moved by hand, and what must happen is awaited. After each case the books must balance.

@@ -46,7 +46,6 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 
 pub use self::import::Survey;
-use self::line::Lane;
 use self::queue::Queue;
 pub use self::upkeep::{Done, Task};
 use crate::damage::Trouble;
@@ -461,10 +460,6 @@ impl Machine {
         let line = job.line();
         let queue = &mut self.queues[job.queue as usize];
         let fair = queue.config.fair;
-        let lane = queue
-            .lanes
-            .entry(job.priority)
-            .or_insert_with(|| Lane::new(fair));
         let group = if fair { job.group_hash() } else { 0 };
         let spot = Spot {
             time: line.at.0,
@@ -476,7 +471,8 @@ impl Machine {
         } else {
             Later::No
         };
-        lane.line(group).stream(line.base).insert(spot, later);
+        let lane = queue.lanes.line(job.priority, group, fair);
+        lane.stream(line.base).insert(spot, later);
     }
 
     fn remove(&mut self, remove: Remove) {

@@ -126,11 +126,6 @@ impl Stream {
         Ok(heads.into_iter().flatten().min_by_key(Spot::order))
     }
 
-    /// Whether no entry is left, counting or not.
-    pub fn is_empty(&self) -> bool {
-        self.fifo.is_empty() && self.others.is_empty() && self.sources.is_empty()
-    }
-
     /// The entries in memory from `from` on, in order, up to but not including `to`.
     pub fn memory(
         &self,

@@ -3,7 +3,7 @@
 use auxo_core::engine::Audit;
 use auxo_core::job::DeadReason;
 use auxo_core::queue::Books;
-use auxo_core::time::{Base, Now};
+use auxo_core::time::Now;
 use hashbrown::HashMap;
 
 use super::{Machine, Step, classes};
@@ -21,6 +21,8 @@ struct Tally {
     bytes: u64,
     /// Jobs that the queue's lines lead to.
     in_line: u64,
+    /// Jobs that the queue has counted as being in line.
+    lined: u64,
 }
 
 impl Machine {
@@ -28,7 +30,7 @@ impl Machine {
         let mut audit = Audit::default();
         let mut tallies = vec![Tally::default(); self.queues.len()];
         for number in self.log.segments.keys().copied().collect::<Vec<_>>() {
-            for place in self.current(number)? {
+            for place in self.current(number, &mut audit.problems)? {
                 let job = self.log.read(place)?;
                 audit.jobs += 1;
                 self.check_findable(&job, place, &mut audit.problems)?;
@@ -52,7 +54,7 @@ impl Machine {
     }
 
     /// The current records of a segment, as its finder knows them.
-    fn current(&mut self, number: u32) -> Step<Vec<Place>> {
+    fn current(&mut self, number: u32, problems: &mut Vec<String>) -> Step<Vec<Place>> {
         let segment = self.log.segment(number);
         let mut places = Vec::with_capacity(segment.live_count as usize);
         match &segment.finder {
@@ -91,11 +93,8 @@ impl Machine {
         let found = places.len() as u32;
         let expected = self.log.segment(number).live_count;
         if found != expected {
-            let what = format!("{expected} records are current, but the index leads to {found}");
-            return Err(crate::damage::Trouble::damaged(
-                crate::segment::log_name(number),
-                0,
-                what,
+            problems.push(format!(
+                "segment {number}: {expected} records are current, but the index leads to {found}"
             ));
         }
         Ok(places)
@@ -151,19 +150,15 @@ impl Machine {
     /// Counts the jobs that the lines lead to: a job that is in no line would never run.
     fn count_lines(&mut self, tallies: &mut [Tally]) -> Step<()> {
         for (number, tally) in tallies.iter_mut().enumerate() {
-            for base in [Base::Steady, Base::Wall] {
-                let lined = self.queues[number].lined[base as usize];
-                tally.in_line += lined.ready + lined.later;
-            }
-            let mut lead = 0;
             let Machine { queues, log, .. } = self;
+            for lined in queues[number].lined {
+                tally.lined = tally.lined.saturating_add(lined.ready);
+                tally.lined = tally.lined.saturating_add(lined.later);
+            }
             for lane in queues[number].lanes.values() {
                 for line in lane.lines() {
-                    lead += line.steady.count(log)? + line.wall.count(log)?;
+                    tally.in_line += line.steady.count(log)? + line.wall.count(log)?;
                 }
-            }
-            if lead != tally.waiting {
-                tally.in_line = lead;
             }
         }
         Ok(())
@@ -183,7 +178,13 @@ impl Machine {
         check("expired", queue.books.expired, tally.expired);
         check("retained", queue.done, tally.done);
         check("payload bytes", queue.bytes, tally.bytes);
-        check("jobs in line", tally.in_line, tally.waiting);
+        check("ready and scheduled", tally.lined, tally.waiting);
+        if tally.in_line != tally.waiting {
+            let (found, waiting) = (tally.in_line, tally.waiting);
+            problems.push(format!(
+                "queue {name}: {waiting} jobs wait, but its lines lead to {found}"
+            ));
+        }
         let books = Books {
             live: tally.waiting + tally.leased,
             dead: tally.dead,
@@ -213,5 +214,69 @@ impl Tally {
         if matches!(job.kept, Kept::Waiting | Kept::Dead) {
             self.bytes += job.payload.len() as u64;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use auxo_core::clock::{Clock, ManualClock};
+    use auxo_core::{JobSpec, NewJob, QueueName};
+
+    use super::super::{Op, Settings};
+    use super::*;
+    use crate::dice::Dice;
+    use crate::disk::SimDisk;
+
+    /// What the audit finds in a store with three jobs after something was done to it.
+    fn problems_after(harm: impl FnOnce(&mut Machine)) -> Vec<String> {
+        let settings = Settings {
+            segment_size: 64 << 10,
+            node: Arc::from(""),
+            max_queues: 10,
+        };
+        let disk = Arc::new(SimDisk::new());
+        let mut machine = Machine::open(disk, settings, Dice::seeded(1)).expect("a new store");
+        let now = ManualClock::at(1_700_000_000_000).now();
+        let job = NewJob {
+            queue: QueueName::new("q").expect("a good name"),
+            spec: JobSpec::default(),
+        };
+        machine.apply(1, Op::Push(vec![job; 3]), now);
+        harm(&mut machine);
+        machine.audit(now).expect("an audit").problems
+    }
+
+    #[test]
+    fn a_sound_store_has_no_problems() {
+        assert_eq!(problems_after(|_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_wrong_number_of_current_records_is_named_and_the_audit_goes_on() {
+        let problems = problems_after(|machine| {
+            let active = machine.log.active;
+            machine.log.segment_mut(active).live_count += 1;
+        });
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let said = "4 records are current, but the index leads to 3";
+        assert!(problems[0].contains(said), "{problems:?}");
+    }
+
+    #[test]
+    fn a_wrong_count_is_named_though_the_lines_are_right() {
+        let problems = problems_after(|machine| machine.queues[0].lined[0].ready += 1);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let said = "ready and scheduled should be 3 by the stored jobs, the books say 4";
+        assert!(problems[0].contains(said), "{problems:?}");
+    }
+
+    #[test]
+    fn a_line_that_leads_nowhere_is_named_though_the_counts_are_right() {
+        let problems = problems_after(|machine| machine.queues[0].lanes.clear());
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let said = "3 jobs wait, but its lines lead to 0";
+        assert!(problems[0].contains(said), "{problems:?}");
     }
 }

@@ -17,8 +17,6 @@ use crate::damage::Trouble;
 use crate::record::{Kept, Lease, LeaseItem, Place, Record, Stored, lease_millis};
 use crate::segment::log_name;
 
-/// Empty lanes are kept for the next job of their priority, up to so many.
-const SPARE_LANES: usize = 64;
 /// An answer has room for so many jobs from the start.
 const FIRST_ROOM: usize = 128;
 /// Payloads up to this size share the memory of their answer.
@@ -122,18 +120,9 @@ impl Machine {
         let mut buried = 0;
         loop {
             let Machine { queues, log, .. } = self;
-            let queue = &mut queues[number as usize];
-            let mut found = None;
-            for lane in queue.lanes.values_mut() {
-                found = lane.due(log, now)?;
-                if found.is_some() {
-                    break;
-                }
-            }
-            if queue.lanes.len() > SPARE_LANES {
-                queue.lanes.retain(|_, lane| !lane.is_empty());
-            }
-            let Some(spot) = found else { return Ok(None) };
+            let Some(spot) = queues[number as usize].lanes.due(log, now)? else {
+                return Ok(None);
+            };
             let job = self.log.lend(spot.place)?;
             let job = is_job(spot.id, spot.place, job)?;
             if job.expires.is_some_and(|due| now.reached(due)) {
@@ -357,14 +346,15 @@ impl Machine {
                 after,
             });
         }
-        self.set_alarm(number, now)
+        self.set_alarm(number, now);
+        Ok(())
     }
 
-    fn set_alarm(&mut self, number: u32, now: Now) -> Step<()> {
+    fn set_alarm(&mut self, number: u32, now: Now) {
         let next = if self.queues[number as usize].waiters.is_empty() {
             None
         } else {
-            self.next_look(number, now)?
+            self.next_look(number, now)
         };
         let queue = &mut self.queues[number as usize];
         if queue.alarm != next {
@@ -376,35 +366,28 @@ impl Machine {
             }
             queue.alarm = next;
         }
-        Ok(())
     }
 
     /// When a queue that has nothing to give now should be looked at again. A limit that only an operation lifts needs no
     /// alarm.
-    fn next_look(&mut self, number: u32, now: Now) -> Step<Option<u64>> {
+    fn next_look(&mut self, number: u32, now: Now) -> Option<u64> {
         let room = self.lease_room(number, now);
         let full = self.no_room(0).is_some();
-        let Machine { queues, log, .. } = self;
-        let queue = &mut queues[number as usize];
+        let queue = &self.queues[number as usize];
         let free = queue
             .config
             .max_leased
             .is_none_or(|max| queue.leased < u64::from(max));
         if queue.config.paused_out || !free || full {
-            return Ok(None);
+            return None;
         }
-        let mut next: Option<u64> = None;
-        for lane in queue.lanes.values_mut() {
-            if let Some(time) = lane.next(log, now)? {
-                next = Some(next.map_or(time, |next| next.min(time)));
-            }
-        }
-        Ok(match (room, queue.config.rate, &queue.bucket) {
+        let next = queue.lanes.next(now);
+        match (room, queue.config.rate, &queue.bucket) {
             (0, Some(rate), Some(bucket)) => {
                 next.map(|next| next.max(bucket.next_at(rate, now.steady).0))
             }
             _ => next,
-        })
+        }
     }
 
     /// Delivered at most once: handed out and done in one step.

@@ -25,10 +25,6 @@ impl Line {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.steady.is_empty() && self.wall.is_empty()
-    }
-
     /// The first job in line, and when it is due on the steady clock.
     fn head(&mut self, log: &mut Log, now: Now) -> Result<Option<(u64, Spot)>, Trouble> {
         let steady = self.steady.head(log)?.map(|spot| (spot.time, spot));
@@ -56,6 +52,118 @@ fn on_steady(time: u64, now: Now) -> u64 {
     }
 }
 
+/// Empty lanes are kept for the next job of their priority, up to so many.
+const SPARE_LANES: usize = 64;
+
+/// The lanes of a queue. What is handed out comes from the first lane that has something due, and finding it must not
+/// mean to pass by all the others each time: there may be one for every job.
+#[derive(Default)]
+pub struct Lanes {
+    lanes: BTreeMap<u32, Slot>,
+    /// The lanes that may have something due.
+    open: BTreeSet<u32>,
+    /// The lanes that have nothing due, by when they will on the steady clock.
+    parked: BTreeSet<(u64, u32)>,
+}
+
+struct Slot {
+    lane: Lane,
+    parked: Option<u64>,
+}
+
+impl Lanes {
+    /// The line a job waits in; asking for it means that it is about to get a job.
+    pub fn line(&mut self, priority: u32, group: u64, fair: bool) -> &mut Line {
+        let slot = self.lanes.entry(priority).or_insert_with(|| Slot {
+            lane: Lane::new(fair),
+            parked: None,
+        });
+        if let Some(time) = slot.parked.take() {
+            self.parked.remove(&(time, priority));
+        }
+        self.open.insert(priority);
+        slot.lane.line(group)
+    }
+
+    pub fn clear(&mut self) {
+        *self = Lanes::default();
+    }
+
+    pub fn get(&self, priority: u32) -> Option<&Lane> {
+        self.lanes.get(&priority).map(|slot| &slot.lane)
+    }
+
+    /// The lanes from a priority on.
+    pub fn from(&self, priority: u32) -> impl Iterator<Item = (u32, &Lane)> {
+        let slots = self.lanes.range(priority..);
+        slots.map(|(priority, slot)| (*priority, &slot.lane))
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.values().map(|slot| &slot.lane)
+    }
+
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Lane> {
+        self.lanes.values_mut().map(|slot| &mut slot.lane)
+    }
+
+    /// The next job to hand out, if one is due. It stays in line until its segment says otherwise.
+    pub fn due(&mut self, log: &mut Log, now: Now) -> Result<Option<Spot>, Trouble> {
+        while let Some((time, priority)) = self
+            .parked
+            .first()
+            .copied()
+            .filter(|(time, _)| *time <= now.steady.0)
+        {
+            self.parked.remove(&(time, priority));
+            self.open.insert(priority);
+            if let Some(slot) = self.lanes.get_mut(&priority) {
+                slot.parked = None;
+            }
+        }
+        while let Some(priority) = self.open.first().copied() {
+            if let Some(slot) = self.lanes.get_mut(&priority) {
+                if let Some(spot) = slot.lane.due(log, now)? {
+                    return Ok(Some(spot));
+                }
+                let next = slot.lane.next(log, now)?;
+                slot.parked = next;
+                match next {
+                    Some(time) => {
+                        self.parked.insert((time, priority));
+                    }
+                    None if self.lanes.len() > SPARE_LANES => {
+                        self.lanes.remove(&priority);
+                    }
+                    None => {}
+                }
+            }
+            self.open.remove(&priority);
+        }
+        Ok(None)
+    }
+
+    /// When to look for the next due job, on the steady clock: now, unless [`Lanes::due`] has just found none.
+    pub fn next(&self, now: Now) -> Option<u64> {
+        if self.open.is_empty() {
+            self.parked.first().map(|(time, _)| *time)
+        } else {
+            Some(now.steady.0)
+        }
+    }
+
+    /// Looks at every lane again: the wall clock was stepped.
+    pub fn unpark(&mut self) {
+        for (_, priority) in std::mem::take(&mut self.parked) {
+            self.open.insert(priority);
+        }
+        for slot in self.lanes.values_mut() {
+            slot.parked = None;
+            slot.lane.unpark();
+        }
+    }
+}
+
 /// The jobs of one priority.
 pub enum Lane {
     Plain(Line),
@@ -79,7 +187,7 @@ struct Group {
 }
 
 impl Lane {
-    pub fn new(fair: bool) -> Lane {
+    fn new(fair: bool) -> Lane {
         if fair {
             Lane::Fair(Turns::default())
         } else {
@@ -87,15 +195,8 @@ impl Lane {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Lane::Plain(line) => line.is_empty(),
-            Lane::Fair(turns) => turns.groups.is_empty(),
-        }
-    }
-
     /// The line a job of this group waits in; asking for it means that it is about to get a job.
-    pub fn line(&mut self, group: u64) -> &mut Line {
+    fn line(&mut self, group: u64) -> &mut Line {
         match self {
             Lane::Plain(line) => line,
             Lane::Fair(turns) => turns.line(group),
@@ -145,7 +246,7 @@ impl Lane {
     }
 
     /// The next job to hand out, if one is due. It stays in line until its segment says otherwise.
-    pub fn due(&mut self, log: &mut Log, now: Now) -> Result<Option<Spot>, Trouble> {
+    fn due(&mut self, log: &mut Log, now: Now) -> Result<Option<Spot>, Trouble> {
         match self {
             Lane::Plain(line) => Ok(line
                 .head(log, now)?
@@ -156,7 +257,7 @@ impl Lane {
     }
 
     /// When the next job is due on the steady clock; asked after [`Lane::due`] found none.
-    pub fn next(&mut self, log: &mut Log, now: Now) -> Result<Option<u64>, Trouble> {
+    fn next(&mut self, log: &mut Log, now: Now) -> Result<Option<u64>, Trouble> {
         match self {
             Lane::Plain(line) => Ok(line.head(log, now)?.map(|(time, _)| time)),
             Lane::Fair(turns) if turns.ring.is_empty() => {
@@ -178,7 +279,7 @@ impl Lane {
     }
 
     /// Looks at every group again: the wall clock was stepped.
-    pub fn unpark(&mut self) {
+    fn unpark(&mut self) {
         if let Lane::Fair(turns) = self {
             for (_, hash) in std::mem::take(&mut turns.parked) {
                 if let Some(group) = turns.groups.get_mut(&hash) {
@@ -239,5 +340,93 @@ impl Turns {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use auxo_core::clock::{Clock, ManualClock};
+    use auxo_core::engine::Ask;
+    use auxo_core::time::When;
+    use auxo_core::{JobSpec, NewJob, QueueName};
+
+    use super::super::{Machine, Op, Settings};
+    use super::*;
+    use crate::dice::Dice;
+    use crate::disk::SimDisk;
+
+    fn name() -> QueueName {
+        QueueName::new("q").expect("a good name")
+    }
+
+    fn push(machine: &mut Machine, priority: u32, when: When, now: Now) {
+        let spec = JobSpec {
+            priority,
+            when,
+            ..JobSpec::default()
+        };
+        let queue = name();
+        machine.apply(1, Op::Push(vec![NewJob { queue, spec }]), now);
+    }
+
+    fn lease(machine: &mut Machine, now: Now) -> usize {
+        let ask = Ask {
+            queues: vec![name()],
+            max: 1,
+            wait: Duration::ZERO,
+            ttr: None,
+            worker: Arc::from("w"),
+        };
+        let before = machine.leases.len();
+        machine.apply(2, Op::Lease(ask), now);
+        machine.leases.len() - before
+    }
+
+    #[test]
+    fn lanes_without_a_due_job_are_passed_by_once() {
+        let settings = Settings {
+            segment_size: 64 << 10,
+            node: Arc::from(""),
+            max_queues: 10,
+        };
+        let disk = Arc::new(SimDisk::new());
+        let mut machine = Machine::open(disk, settings, Dice::seeded(1)).expect("a new store");
+        let clock = ManualClock::at(1_700_000_000_000);
+        let now = clock.now();
+        for priority in 0..200 {
+            push(
+                &mut machine,
+                priority,
+                When::After(Duration::from_secs(9)),
+                now,
+            );
+        }
+        for _ in 0..3 {
+            push(&mut machine, 200, When::Now, now);
+        }
+        let lanes = |machine: &Machine| {
+            let lanes = &machine.queues[0].lanes;
+            (lanes.open.len(), lanes.parked.len(), lanes.lanes.len())
+        };
+        assert_eq!(lanes(&machine), (201, 0, 201));
+        assert_eq!(lease(&mut machine, now), 1);
+        assert_eq!(lanes(&machine), (1, 200, 201));
+        // A lane that gets a job is looked at again, and so are all when the wall clock is stepped.
+        push(&mut machine, 7, When::Now, now);
+        assert_eq!(lanes(&machine), (2, 199, 201));
+        machine.queues[0].lanes.unpark();
+        assert_eq!(lanes(&machine), (201, 0, 201));
+        for _ in 0..3 {
+            assert_eq!(lease(&mut machine, now), 1);
+        }
+        // What is empty goes, as there are more than enough.
+        assert_eq!(lease(&mut machine, now), 0);
+        assert_eq!(lanes(&machine), (0, 200, 200));
+        clock.advance(Duration::from_secs(9));
+        assert_eq!(lease(&mut machine, clock.now()), 1);
+        assert_eq!(lanes(&machine), (200, 0, 200));
     }
 }

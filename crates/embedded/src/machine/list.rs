@@ -19,7 +19,7 @@ use crate::stream::Spot;
 
 /// How many entries of one source are looked at in one go.
 const SPAN: usize = 512;
-/// What one page may cost: entries passed over, jobs read, bytes read.
+/// What one page may cost: entries, lanes and files passed over, jobs read, bytes read.
 const ENTRIES: usize = 50_000;
 const READS: usize = 2_000;
 const BYTES: usize = 8 << 20;
@@ -108,18 +108,32 @@ impl Machine {
             at = self.first_phase(&query.filter);
         }
         let (mut entries, mut reads, mut bytes) = (0, 0, 0);
+        let mut leased = None;
         while let Some(here) = at {
             if (here.queue as usize) >= self.queues.len() {
                 return Ok(Ok(None));
             }
-            let Some((spots, reached)) = self.spots_after(&here, &query.filter, now)? else {
-                at = self.next_phase(&here, &query.filter);
+            if entries >= ENTRIES {
+                return Ok(Ok(Some(print(&here))));
+            }
+            // A lane or a phase in which nothing is found is not free of charge, or a call could pass by any number.
+            entries += 1;
+            let Some(lane) = here.lane else {
+                at = self.next_lane(&here, &query.filter, now);
                 continue;
             };
-            entries += SPAN;
-            for (lane, spot) in spots {
+            entries += self.log.segments.len();
+            let gathered = if here.phase == Phase::Leased {
+                let leased = leased.get_or_insert_with(|| self.leased_after(&here));
+                Gathered::leased(leased, &here)
+            } else {
+                self.gather(&here, lane, |base| here.phase.end(&query.filter, base, now))?
+            };
+            entries += gathered.spots.len();
+            let (spots, reached) =
+                gathered.finish(|place| here.phase == Phase::Leased || self.log.in_line(place));
+            for spot in spots {
                 at = Some(At {
-                    lane: Some(lane),
                     order: Some(spot.order()),
                     ..here
                 });
@@ -131,10 +145,13 @@ impl Machine {
                     return Ok(Ok(at.map(|at| print(&at))));
                 }
             }
-            at = Some(reached);
-            if entries >= ENTRIES {
-                return Ok(Ok(at.map(|at| print(&at))));
-            }
+            at = match reached {
+                Some(order) => Some(At {
+                    order: Some(order),
+                    ..here
+                }),
+                None => self.next_lane(&here, &query.filter, now),
+            };
         }
         Ok(Ok(None))
     }
@@ -175,138 +192,81 @@ impl Machine {
         })
     }
 
-    /// The next jobs behind a position in its phase, and the position up to which this looked. `None` at its end.
-    #[allow(clippy::type_complexity)]
-    fn spots_after(
+    /// The beginning of the next lane, or of the next phase if there is none.
+    fn next_lane(&self, at: &At, filter: &Filter, now: Now) -> Option<At> {
+        match self.lane_after(at) {
+            Some(lane) => Some(At {
+                lane: Some(lane),
+                order: at.phase.start(filter, now),
+                ..*at
+            }),
+            None => self.next_phase(at, filter),
+        }
+    }
+
+    /// The first priority and group of a phase behind a position. Every job that waits is in a lane in memory, though the
+    /// lane's jobs may be in files.
+    fn lane_after(&self, at: &At) -> Option<(u32, u64)> {
+        if at.phase != Phase::Waiting {
+            return at.lane.is_none().then_some((0, 0));
+        }
+        let lanes = &self.queues[at.queue as usize].lanes;
+        let start = at.lane.map_or(0, |(priority, _)| priority);
+        lanes.from(start).find_map(|(priority, lane)| {
+            let same = at.lane.filter(|(at, _)| *at == priority);
+            let group = lane.group_after(same.map(|(_, group)| group))?;
+            Some((priority, group))
+        })
+    }
+
+    /// The leases behind a position, by queue and id: as many as a page can show.
+    fn leased_after(&self, at: &At) -> Vec<(u32, Spot)> {
+        let after = at.order.map(|(_, id)| id);
+        let behind = |queue: u32, id: u64| {
+            queue > at.queue || (queue == at.queue && after.is_none_or(|after| id > after))
+        };
+        let mut leased: Vec<(u32, Spot)> = self
+            .leases
+            .iter()
+            .filter(|(id, held)| behind(held.queue, **id))
+            .map(|(&id, held)| {
+                let place = held.place;
+                (held.queue, Spot { time: 0, id, place })
+            })
+            .collect();
+        let order = |(queue, spot): &(u32, Spot)| (*queue, spot.id);
+        if leased.len() > READS {
+            leased.select_nth_unstable_by_key(READS, order);
+            leased.truncate(READS);
+        }
+        leased.sort_unstable_by_key(order);
+        leased
+    }
+
+    /// The next entries of a lane. `end` tells for each clock behind which time nothing is of interest.
+    fn gather(
         &mut self,
         at: &At,
-        filter: &Filter,
-        now: Now,
-    ) -> Step<Option<(Vec<((u32, u64), Spot)>, At)>> {
-        let mut at = *at;
-        loop {
-            let lane = match at.lane {
-                Some(lane) => lane,
-                None => match self.lane_after(&at)? {
-                    Some(lane) => {
-                        at.lane = Some(lane);
-                        at.order = at.phase.start(filter, now);
-                        lane
-                    }
-                    None => return Ok(None),
-                },
-            };
-            let (spots, reached) = self.lane_spots(&at, lane)?;
-            if let Some(order) = reached {
-                let spots = spots.into_iter().map(|spot| (lane, spot)).collect();
-                return Ok(Some((
-                    spots,
-                    At {
-                        order: Some(order),
-                        ..at
-                    },
-                )));
-            }
-            // The lane is at its end.
-            match self.lane_after(&at)? {
-                Some(next) => {
-                    at = At {
-                        lane: Some(next),
-                        order: at.phase.start(filter, now),
-                        ..at
-                    }
-                }
-                None => return Ok(None),
-            }
-        }
-    }
-
-    /// The first priority and group of a phase behind a position.
-    fn lane_after(&self, at: &At) -> Step<Option<(u32, u64)>> {
-        if at.phase != Phase::Waiting {
-            return Ok(if at.lane.is_none() {
-                Some((0, 0))
-            } else {
-                None
-            });
-        }
-        let queue = &self.queues[at.queue as usize];
-        let from = at.lane;
-        let behind = |lane: (u32, u64)| from.is_none_or(|from| lane > from);
-        let start = from.map_or(0, |(priority, _)| priority);
-        let in_memory = queue.lanes.range(start..).find_map(|(priority, lane)| {
-            let same = from
-                .filter(|(at, _)| at == priority)
-                .map(|(_, group)| group);
-            lane.group_after(same).map(|group| (*priority, group))
-        });
-        let mut best = in_memory;
-        for segment in self.log.segments.values() {
-            let Finder::File(index) = &segment.finder else {
-                continue;
-            };
-            for class in [
-                classes::LINE,
-                classes::LINE + 1,
-                classes::TURN,
-                classes::TURN + 1,
-            ] {
-                let is_line = class < classes::TURN;
-                if !is_line && !queue.config.fair {
-                    continue;
-                }
-                let key = StreamKey {
-                    queue: at.queue,
-                    class,
-                    priority: start,
-                    group: 0,
-                };
-                let found = index
-                    .streams_from(&key)
-                    .take_while(|(key, _)| (key.queue, key.class) == (at.queue, class))
-                    .filter(|(key, _)| {
-                        !queue.config.fair || !is_line || key.group != classes::GROUPED
-                    })
-                    .map(|(key, _)| (key.priority, if is_line { 0 } else { key.group }))
-                    .find(|lane| behind(*lane));
-                best = [best, found].into_iter().flatten().min();
-            }
-        }
-        Ok(best)
-    }
-
-    /// The next jobs of a lane, and up to which entry this looked: `None` at its end.
-    #[allow(clippy::type_complexity)]
-    fn lane_spots(&mut self, at: &At, lane: (u32, u64)) -> Step<(Vec<Spot>, Option<(u64, u64)>)> {
+        lane: (u32, u64),
+        end: impl Fn(Base) -> Option<u64>,
+    ) -> Step<Gathered> {
         let from = at.order.map_or(Bound::Unbounded, Bound::Excluded);
         let mut gathered = Gathered::default();
         match at.phase {
             Phase::Waiting => {
-                let lane_in_memory = self.queues[at.queue as usize].lanes.get(&lane.0);
+                let lane_in_memory = self.queues[at.queue as usize].lanes.get(lane.0);
                 if let Some(line) = lane_in_memory.and_then(|lanes| lanes.line_of(lane.1)) {
-                    for stream in [&line.steady, &line.wall] {
-                        gathered.add(stream.memory(from, Bound::Unbounded).take(SPAN).collect());
+                    for (stream, base) in [(&line.steady, Base::Steady), (&line.wall, Base::Wall)] {
+                        let to = end(base)
+                            .map_or(Bound::Unbounded, |time| Bound::Included((time, u64::MAX)));
+                        // An order that is turned around is an empty one, but not to the map.
+                        if !turned_around(from, to) {
+                            gathered.add(stream.memory(from, to).take(SPAN).collect());
+                        }
                     }
                 }
             }
-            Phase::Leased => {
-                let after = at.order.map_or(0, |(_, id)| id);
-                let mut held: Vec<Spot> = self
-                    .leases
-                    .iter()
-                    .filter(|(id, held)| {
-                        held.queue == at.queue && (**id > after || at.order.is_none())
-                    })
-                    .map(|(id, held)| Spot {
-                        time: 0,
-                        id: *id,
-                        place: held.place,
-                    })
-                    .collect();
-                held.sort_unstable_by_key(Spot::order);
-                held.truncate(SPAN);
-                gathered.add(held);
-            }
+            Phase::Leased => {}
             Phase::Dead | Phase::Done => {
                 let recent = if at.phase == Phase::Dead {
                     &self.recent_dead
@@ -324,7 +284,11 @@ impl Machine {
                 gathered.add(spots.collect());
             }
         }
-        for (segment, range) in self.lane_ranges(at, lane) {
+        for (segment, base, mut range) in self.lane_ranges(at, lane) {
+            if let Some(time) = end(base) {
+                let behind = (time.saturating_add(1), 0);
+                range.end = self.log.lower_bound(segment, range.clone(), behind)?;
+            }
             let start = match at.order {
                 None => range.start,
                 Some((time, id)) => {
@@ -338,18 +302,11 @@ impl Machine {
                 .collect::<Step<Vec<Spot>>>()?;
             gathered.add(spots);
         }
-        let leased = at.phase == Phase::Leased;
-        Ok(gathered.finish(|place| {
-            if leased {
-                true
-            } else {
-                self.log.in_line(place)
-            }
-        }))
+        Ok(gathered)
     }
 
-    /// Where index files keep the jobs of a lane.
-    fn lane_ranges(&self, at: &At, (priority, group): (u32, u64)) -> Vec<(u32, Range<u32>)> {
+    /// Where index files keep the jobs of a lane, and by which clock.
+    fn lane_ranges(&self, at: &At, (priority, group): (u32, u64)) -> Vec<(u32, Base, Range<u32>)> {
         let key = |class, priority, group| StreamKey {
             queue: at.queue,
             class,
@@ -380,8 +337,8 @@ impl Machine {
             if let Finder::File(index) = &segment.finder {
                 ranges.extend(
                     keys.iter()
-                        .map(|key| (segment.number, index.range(key)))
-                        .filter(|(_, r)| !r.is_empty()),
+                        .map(|key| (segment.number, classes::base(key.class), index.range(key)))
+                        .filter(|(_, _, range)| !range.is_empty()),
                 );
             }
         }
@@ -394,52 +351,82 @@ impl Machine {
 struct Gathered {
     spots: Vec<Spot>,
     reached: Option<(u64, u64)>,
-    any: bool,
 }
 
 impl Gathered {
     fn add(&mut self, spots: Vec<Spot>) {
-        let Some(last) = spots.last() else { return };
-        self.any = true;
-        if spots.len() >= SPAN {
+        if let Some(last) = spots.last()
+            && spots.len() >= SPAN
+        {
             let order = last.order();
             self.reached = Some(self.reached.map_or(order, |reached| reached.min(order)));
         }
         self.spots.extend(spots);
     }
 
+    /// The next ones of a queue among leases sorted by queue and id.
+    fn leased(leased: &[(u32, Spot)], at: &At) -> Gathered {
+        let after = at.order.map(|(_, id)| id);
+        let from = leased.partition_point(|(queue, spot)| {
+            *queue < at.queue || (*queue == at.queue && after.is_some_and(|after| spot.id <= after))
+        });
+        let spots = leased[from..]
+            .iter()
+            .take_while(|(queue, _)| *queue == at.queue)
+            .map(|(_, spot)| *spot)
+            .take(SPAN);
+        let mut gathered = Gathered::default();
+        gathered.add(spots.collect());
+        gathered
+    }
+
+    /// The jobs among them in order, and up to which entry this goes; `None` if it goes to the end.
     fn finish(mut self, counts: impl Fn(Place) -> bool) -> (Vec<Spot>, Option<(u64, u64)>) {
-        if !self.any {
-            return (Vec::new(), None);
-        }
         self.spots.sort_unstable_by_key(Spot::order);
         if let Some(reached) = self.reached {
             self.spots.retain(|spot| spot.order() <= reached);
         }
-        let reached = self.spots.last().map(Spot::order).or(self.reached);
         self.spots.retain(|spot| counts(spot.place));
-        (self.spots, reached)
+        (self.spots, self.reached)
     }
 }
 
 impl Phase {
     fn wanted(self, filter: &Filter) -> bool {
-        let any = |states: &[State]| {
-            filter.states.is_empty() || states.iter().any(|s| filter.states.contains(s))
-        };
+        let any = |states: &[State]| states.iter().any(|state| wants(filter, *state));
         match self {
-            Phase::Waiting => any(&[State::Scheduled, State::Ready, State::Dead]),
+            // A job whose life is over is buried before anybody asks, so the dead are not looked for here.
+            Phase::Waiting => any(&[State::Scheduled, State::Ready]),
             Phase::Leased => any(&[State::Leased]),
             Phase::Dead => any(&[State::Dead]),
             Phase::Done => any(&[State::Done]),
         }
     }
 
-    /// Where to begin in a lane: who asks only for scheduled jobs need not pass by those that are due.
+    /// Where to begin in a lane: who does not ask for ready jobs need not pass by those that are due.
     fn start(self, filter: &Filter, now: Now) -> Option<(u64, u64)> {
-        let scheduled_only = self == Phase::Waiting && filter.states == [State::Scheduled];
-        scheduled_only.then(|| (now.steady.0.min(now.wall.0), 0))
+        let passes = self == Phase::Waiting && !wants(filter, State::Ready);
+        passes.then(|| (now.steady.0.min(now.wall.0), 0))
     }
+
+    /// Behind which time a lane by this clock has nothing to show: who does not ask for scheduled jobs need not look at
+    /// those that are not due.
+    fn end(self, filter: &Filter, base: Base, now: Now) -> Option<u64> {
+        let stops = self == Phase::Waiting && !wants(filter, State::Scheduled);
+        stops.then(|| now.of(base).0)
+    }
+}
+
+/// Whether a range begins behind its end.
+fn turned_around(from: Bound<(u64, u64)>, to: Bound<(u64, u64)>) -> bool {
+    match (from, to) {
+        (Bound::Excluded(from), Bound::Included(to)) => from >= to,
+        _ => false,
+    }
+}
+
+fn wants(filter: &Filter, state: State) -> bool {
+    filter.states.is_empty() || filter.states.contains(&state)
 }
 
 fn print(at: &At) -> Cursor {

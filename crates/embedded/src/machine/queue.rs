@@ -1,6 +1,6 @@
 //! One queue as the machine keeps it, and the arithmetic of its counts and books.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use auxo_core::bucket::Bucket;
 use auxo_core::job::QueueName;
@@ -8,7 +8,7 @@ use auxo_core::queue::{Books, QueueConfig};
 use auxo_core::time::{Base, Due, Timestamp};
 
 use super::Ticket;
-use super::line::Lane;
+use super::line::Lanes;
 use crate::record::{From, Gone, Kept};
 
 pub struct Queue {
@@ -19,7 +19,7 @@ pub struct Queue {
     pub done: u64,
     pub bytes: u64,
     pub lined: [Lined; 2],
-    pub lanes: BTreeMap<u32, Lane>,
+    pub lanes: Lanes,
     pub bucket: Option<Bucket>,
     /// Lease calls that wait for this queue, oldest first; some may be gone.
     pub waiters: VecDeque<Ticket>,
@@ -71,7 +71,7 @@ impl Queue {
             done: 0,
             bytes: 0,
             lined: [Lined::default(); 2],
-            lanes: BTreeMap::new(),
+            lanes: Lanes::default(),
             bucket: None,
             waiters: VecDeque::new(),
             alarm: None,
@@ -92,19 +92,19 @@ impl Queue {
     pub fn leave(&mut self, from: From, payload: u32, line: Due) {
         match from {
             From::Nowhere | From::Tomb => return,
-            From::Waiting => *self.lined(line.base).side(line.at.0) -= 1,
-            From::Leased => self.leased -= 1,
-            From::Dead => self.books.dead -= 1,
-            From::Expired => self.books.expired -= 1,
+            From::Waiting => less(self.lined(line.base).side(line.at.0), 1),
+            From::Leased => less(&mut self.leased, 1),
+            From::Dead => less(&mut self.books.dead, 1),
+            From::Expired => less(&mut self.books.expired, 1),
             From::Done => {
-                self.done -= 1;
+                less(&mut self.done, 1);
                 return;
             }
         }
         if matches!(from, From::Waiting | From::Leased) {
-            self.books.live -= 1;
+            less(&mut self.books.live, 1);
         }
-        self.bytes -= u64::from(payload);
+        less(&mut self.bytes, u64::from(payload));
     }
 
     /// Books a job record in.
@@ -145,7 +145,32 @@ impl Queue {
 
     /// A job in line is leased.
     pub fn lease(&mut self, line: Due) {
-        *self.lined(line.base).side(line.at.0) -= 1;
+        less(self.lined(line.base).side(line.at.0), 1);
         self.leased += 1;
+    }
+}
+
+/// Takes from a count. Only a log that contradicts itself can ask for more than there is: the count then stays at zero,
+/// and the audit finds the difference, where a wrapped one would stop the queue for good.
+fn less(count: &mut u64, by: u64) {
+    debug_assert!(*count >= by, "{by} taken from a count of {count}");
+    *count = count.saturating_sub(by);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "taken from a count of 0"))]
+    fn a_job_that_leaves_twice_does_not_wrap_the_books() {
+        let name = QueueName::new("q").expect("a good name");
+        let mut queue = Queue::new(name, QueueConfig::default());
+        let line = Due {
+            at: Timestamp(0),
+            base: Base::Steady,
+        };
+        queue.leave(From::Waiting, 10, line);
+        assert_eq!((queue.books.live, queue.bytes, queue.held()), (0, 0, 0));
     }
 }

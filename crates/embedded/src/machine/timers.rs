@@ -125,7 +125,7 @@ impl Machine {
         }
         self.lead = Some(lead);
         for (number, queue) in self.queues.iter_mut().enumerate() {
-            queue.lanes.values_mut().for_each(super::line::Lane::unpark);
+            queue.lanes.unpark();
             if !queue.waiters.is_empty() {
                 self.dirty.push(number as u32);
             }

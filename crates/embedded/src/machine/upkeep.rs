@@ -437,11 +437,8 @@ impl Machine {
                         (classes::TURN, true) => key.group,
                         _ => continue,
                     };
-                    let lane = queue
-                        .lanes
-                        .entry(key.priority)
-                        .or_insert_with(|| super::line::Lane::new(fair));
-                    lane.line(group).stream(base).attach(log, number, range)?;
+                    let line = queue.lanes.line(key.priority, group, fair);
+                    line.stream(base).attach(log, number, range)?;
                 }
                 _ => {}
             }
