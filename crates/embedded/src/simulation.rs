@@ -10,5 +10,6 @@ mod load;
 mod oracle;
 mod store;
 
+mod full;
 mod power;
 mod seeds;
