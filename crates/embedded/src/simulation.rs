@@ -12,4 +12,5 @@ mod store;
 
 mod full;
 mod power;
+mod rot;
 mod seeds;

@@ -754,14 +754,13 @@ impl Sealed {
                     "this is not the record that was written here",
                 )
             };
-            let len = record::frame_len(rest)
-                .filter(|len| *len <= rest.len() && *len > HEAD)
-                .ok_or_else(bad)?;
-            if record::is_job(&rest[HEAD..]) {
+            // Every record is checked, needed or not: one that is taken for another kind would shift the numbers of all
+            // that follow, and jobs would be missing from the index.
+            let after = self.salts.partition_point(|(from, _)| *from <= offset);
+            let salt = self.salts[after.saturating_sub(1)].1;
+            let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
+            if record::is_job(body) {
                 if self.live.get(ord) {
-                    let after = self.salts.partition_point(|(from, _)| *from <= offset);
-                    let salt = self.salts[after.saturating_sub(1)].1;
-                    let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
                     let job = record::decode_job(body, None).ok_or_else(bad)?;
                     classes::streams(&job, ord, offset, |key, entry| {
                         draft.entries.push((key, entry))
@@ -773,7 +772,7 @@ impl Sealed {
                 }
                 ord += 1;
             }
-            offset += len as u32;
+            offset += (HEAD + body.len()) as u32;
         }
         Ok(draft)
     }
