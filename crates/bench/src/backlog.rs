@@ -90,12 +90,8 @@ async fn drain_batch(engine: std::sync::Arc<auxo_embedded::Embedded>) -> Result<
     let leased = engine
         .lease(ask(&queue("q"), BATCH, Duration::ZERO, &worker()))
         .await?;
-    // Who finds nothing leaves the last batches to the others.
-    if leased.is_empty() {
-        Ok(u64::from(u32::MAX))
-    } else {
-        crate::drive::ack(&engine, leased).await
-    }
+    // Who finds nothing waits for the others to finish the last batches.
+    crate::drive::ack(&engine, leased).await
 }
 
 /// The process that holds the backlog, until it is killed.

@@ -18,12 +18,12 @@ use crate::segment::{Blank, Finder, Segment, log_name};
 use crate::stream::Spot;
 
 /// How much of what was written last is kept in memory, so that a job pushed just now is leased without a read.
-const TAIL: usize = 8 << 20;
+const TAIL: usize = 4 << 20;
 /// The unit in which sealed segments are read, and how many of these are kept.
 const CHUNK: u32 = 128 << 10;
-const CHUNKS: usize = 48;
+const CHUNKS: usize = 24;
 /// How many pages of index files are kept.
-const PAGES: usize = 2048;
+const PAGES: usize = 1024;
 
 /// A finished group of records, to be written where it belongs.
 pub struct Write {

@@ -94,8 +94,6 @@ pub struct Upkeep {
     checkpointing: Option<(Vec<u32>, Position)>,
     /// When a checkpoint, for which there was no space, is tried again.
     refused_until: Option<u64>,
-    /// A file that was given up, to be the segment after the next.
-    spare: Option<String>,
     /// The segment being emptied, and how far that is.
     compacting: Option<(u32, u32)>,
 }
@@ -272,13 +270,11 @@ impl Machine {
             .starved_until
             .is_some_and(|until| until > now.steady.0);
         if self.log.blank.is_none() && !self.upkeep.preparing && begun && !wait {
-            let spare = self.upkeep.spare.take();
-            self.ask_for_blank(spare);
+            self.ask_for_blank(None);
         }
         let thin = self.upkeep.thin_until;
         if thin.is_some_and(|until| until <= now.steady.0) && !self.upkeep.preparing {
-            let spare = self.upkeep.spare.take();
-            self.ask_for_reserve(spare);
+            self.ask_for_reserve(None);
         }
     }
 
@@ -409,8 +405,6 @@ impl Machine {
                 self.ask_for_blank(Some(log_name(number)));
             } else if self.upkeep.thin_until.is_some() && !self.upkeep.reserving {
                 self.ask_for_reserve(Some(log_name(number)));
-            } else if self.upkeep.spare.is_none() {
-                self.upkeep.spare = Some(log_name(number));
             } else {
                 names.push(log_name(number));
             }
