@@ -10,5 +10,7 @@ mod load;
 mod oracle;
 mod store;
 
+mod full;
 mod power;
+mod rot;
 mod seeds;

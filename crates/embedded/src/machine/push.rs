@@ -160,7 +160,7 @@ impl Machine {
 
     /// Whether a queue takes so many more jobs with so many bytes.
     fn admits(&self, name: &QueueName, jobs: u64, bytes: u64) -> Result<()> {
-        if self.starved() {
+        if self.takes_nothing() {
             let message = "the disk is full: jobs can be leased and settled, but none taken in until there is space again";
             return Err(Error::new(Code::QueueFull, message));
         }

@@ -23,6 +23,9 @@ use crate::snapshot;
 pub const CHECKPOINT: &str = "checkpoint";
 /// Space that is given back when the disk is full, so that a checkpoint can still be written and segments freed.
 const BALLAST: &str = "ballast";
+/// A segment's file in waiting, for when the disk is full. Leases and acks leave nothing behind that is needed for long: a
+/// segment of them is empty by the next checkpoint, so with one file more than the last one they can go on for ever.
+const RESERVE: &str = "reserve";
 /// How much compaction copies before others get their turn.
 const BITE: usize = 256 << 10;
 /// What a record takes besides its payload, roughly and rather more.
@@ -46,6 +49,8 @@ pub enum Task {
         sync: Vec<Arc<dyn DiskFile>>,
         body: Vec<u8>,
     },
+    /// Makes the reserve, out of an old file if there is one.
+    Reserve { size: u64, reuse: Option<String> },
     /// Removes files.
     Discard(Vec<String>),
 }
@@ -61,15 +66,26 @@ pub struct Sealed {
 
 /// What became of a [`Task`].
 pub enum Done {
-    Prepared(io::Result<Blank>),
+    Prepared(io::Result<(Blank, Reserve)>),
+    Reserved(io::Result<Reserve>),
     Indexed(u32, std::result::Result<Index, Trouble>),
     Checkpointed(io::Result<()>),
     Discarded,
 }
 
+/// Whether there is a segment's file to fall back on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    Kept,
+    Missing,
+}
+
 #[derive(Default)]
 pub struct Upkeep {
     preparing: bool,
+    /// The reserve is used up, and when it is asked for again. Nothing new is taken in until then.
+    thin_until: Option<u64>,
+    reserving: bool,
     /// When the disk, which was full, is asked again.
     starved_until: Option<u64>,
     /// The segment whose index is being written.
@@ -94,14 +110,17 @@ impl Machine {
             None if self.upkeep.starved_until.is_some() || self.upkeep.preparing => return Ok(()),
             None => {
                 let salt = self.dice.roll() as u32;
-                match Blank::make(
+                match blank(
                     &*self.log.disk,
                     self.log.active + 1,
                     salt,
                     self.settings.segment_size,
                     None,
                 ) {
-                    Ok(blank) => blank,
+                    Ok((blank, reserve)) => {
+                        self.note_reserve(reserve, now.steady.0);
+                        blank
+                    }
                     Err(error) if is_full(&error) => {
                         self.upkeep.starved_until = Some(now.steady.0 + PATIENCE);
                         return Ok(());
@@ -187,6 +206,15 @@ impl Machine {
         self.broken.is_none() && self.log.blank.is_none() && far && making
     }
 
+    /// Whether what would stay must be refused, because the disk has no room for it and the reserve.
+    pub(super) fn takes_nothing(&self) -> bool {
+        self.starved() || self.upkeep.thin_until.is_some()
+    }
+
+    fn note_reserve(&mut self, reserve: Reserve, again: u64) {
+        self.upkeep.thin_until = (reserve == Reserve::Missing).then_some(again);
+    }
+
     /// Whether the disk has no room for another segment.
     pub(super) fn starved(&self) -> bool {
         self.upkeep.starved_until.is_some() && self.log.blank.is_none()
@@ -206,7 +234,11 @@ impl Machine {
             .upkeep
             .refused_until
             .filter(|_| !self.empty_segments().is_empty());
-        [space, refused].into_iter().flatten().min()
+        let thin = self
+            .upkeep
+            .thin_until
+            .filter(|_| !self.upkeep.reserving && !asking);
+        [space, refused, thin].into_iter().flatten().min()
     }
 
     /// Does a bite of what keeps the log short.
@@ -239,6 +271,18 @@ impl Machine {
             .is_some_and(|until| until > now.steady.0);
         if self.log.blank.is_none() && !self.upkeep.preparing && begun && !wait {
             self.ask_for_blank(None);
+        }
+        let thin = self.upkeep.thin_until;
+        if thin.is_some_and(|until| until <= now.steady.0) && !self.upkeep.preparing {
+            self.ask_for_reserve(None);
+        }
+    }
+
+    fn ask_for_reserve(&mut self, reuse: Option<String>) {
+        if !self.upkeep.reserving {
+            self.upkeep.reserving = true;
+            let size = self.settings.segment_size;
+            self.out.tasks.push(Task::Reserve { size, reuse });
         }
     }
 
@@ -296,8 +340,11 @@ impl Machine {
             Done::Prepared(made) => {
                 self.upkeep.preparing = false;
                 self.upkeep.starved_until = None;
+                if let Ok((_, reserve)) = &made {
+                    self.note_reserve(*reserve, now.steady.0 + PATIENCE);
+                }
                 match made {
-                    Ok(blank)
+                    Ok((blank, _))
                         if blank.number == self.log.active + 1 && self.log.blank.is_none() =>
                     {
                         self.log.blank = Some(blank);
@@ -331,6 +378,11 @@ impl Machine {
                     Err(error) => return Err(Trouble::io(CHECKPOINT, error)),
                 }
             }
+            Done::Reserved(reserve) => {
+                self.upkeep.reserving = false;
+                let reserve = reserve.map_err(|error| Trouble::io(RESERVE, error))?;
+                self.note_reserve(reserve, now.steady.0 + PATIENCE);
+            }
             Done::Discarded => {}
         }
         Ok(())
@@ -351,6 +403,8 @@ impl Machine {
             }
             if self.log.blank.is_none() && !self.upkeep.preparing {
                 self.ask_for_blank(Some(log_name(number)));
+            } else if self.upkeep.thin_until.is_some() && !self.upkeep.reserving {
+                self.ask_for_reserve(Some(log_name(number)));
             } else {
                 names.push(log_name(number));
             }
@@ -521,7 +575,7 @@ impl Machine {
             .iter()
             .map(|number| u64::from(self.log.segment(*number).len))
             .sum();
-        if self.log.size() - emptied <= 2 * self.log.live_size() + size && !self.starved() {
+        if self.log.size() - emptied <= 2 * self.log.live_size() + size && !self.takes_nothing() {
             return None;
         }
         let share = |number: &u32| {
@@ -541,7 +595,7 @@ impl Machine {
             .min_by_key(|number| share(number))
             .copied()?;
         // Copying what is nearly all live would gain nothing, and on a full disk there is no room for much.
-        let most = if self.starved() { 500 } else { 900 };
+        let most = if self.takes_nothing() { 500 } else { 900 };
         (share(&worst) < most).then_some(worst)
     }
 
@@ -582,12 +636,15 @@ impl Task {
                 size,
                 reuse,
             } => {
-                let made = Blank::make(disk, number, salt, size, reuse.as_deref());
-                if made.is_ok() {
-                    // Without ballast a full disk is harder to get out of, but nothing is lost.
-                    let _ = weigh_down(disk, size);
+                let made = blank(disk, number, salt, size, reuse.as_deref());
+                Done::Prepared(made.and_then(|(blank, _)| Ok((blank, fill_up(disk, size)?))))
+            }
+            Task::Reserve { size, reuse } => {
+                if let Some(old) = reuse {
+                    // If it cannot be had, it is made anew below, or not at all.
+                    let _ = disk.rename(&old, RESERVE);
                 }
-                Done::Prepared(made)
+                Done::Reserved(fill_up(disk, size))
             }
             Task::Index(sealed) => Done::Indexed(sealed.number, sealed.index(disk)),
             Task::Checkpoint { sync, body } => {
@@ -602,19 +659,45 @@ impl Task {
     }
 }
 
-fn weigh_down(disk: &dyn Disk, segment_size: u64) -> io::Result<()> {
-    let size = (segment_size / 16).max(64 << 10);
+/// Makes the next segment's file; on a full disk out of the reserve, which is then missing.
+fn blank(
+    disk: &dyn Disk,
+    number: u32,
+    salt: u32,
+    size: u64,
+    reuse: Option<&str>,
+) -> io::Result<(Blank, Reserve)> {
+    match Blank::make(disk, number, salt, size, reuse) {
+        Err(error) if is_full(&error) => Blank::make(disk, number, salt, size, Some(RESERVE))
+            .map(|blank| (blank, Reserve::Missing))
+            .map_err(|_| error),
+        made => made.map(|blank| (blank, Reserve::Kept)),
+    }
+}
+
+/// Sees to it that what a full disk is got out of with is there: without it nothing is lost, but nothing more is taken in.
+fn fill_up(disk: &dyn Disk, size: u64) -> io::Result<Reserve> {
+    let ballast = weigh_down(disk, BALLAST, (size / 16).max(64 << 10));
+    let reserve = weigh_down(disk, RESERVE, size + spill(size));
+    match ballast.and(reserve) {
+        Ok(()) => Ok(Reserve::Kept),
+        Err(error) if is_full(&error) => Ok(Reserve::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+fn weigh_down(disk: &dyn Disk, name: &str, size: u64) -> io::Result<()> {
     if disk
-        .open(BALLAST)
+        .open(name)
         .and_then(|file| file.len())
         .is_ok_and(|len| len >= size)
     {
         return Ok(());
     }
-    let made = disk.create(BALLAST).and_then(|file| file.allocate(size));
+    let made = disk.create(name).and_then(|file| file.allocate(size));
     if made.is_err() {
         // Half of it would count as all of it next time.
-        let _ = disk.remove(BALLAST);
+        let _ = disk.remove(name);
     }
     made
 }
@@ -665,14 +748,13 @@ impl Sealed {
                     "this is not the record that was written here",
                 )
             };
-            let len = record::frame_len(rest)
-                .filter(|len| *len <= rest.len() && *len > HEAD)
-                .ok_or_else(bad)?;
-            if record::is_job(&rest[HEAD..]) {
+            // Every record is checked, needed or not: one that is taken for another kind would shift the numbers of all
+            // that follow, and jobs would be missing from the index.
+            let after = self.salts.partition_point(|(from, _)| *from <= offset);
+            let salt = self.salts[after.saturating_sub(1)].1;
+            let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
+            if record::is_job(body) {
                 if self.live.get(ord) {
-                    let after = self.salts.partition_point(|(from, _)| *from <= offset);
-                    let salt = self.salts[after.saturating_sub(1)].1;
-                    let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
                     let job = record::decode_job(body, None).ok_or_else(bad)?;
                     classes::streams(&job, ord, offset, |key, entry| {
                         draft.entries.push((key, entry))
@@ -684,7 +766,7 @@ impl Sealed {
                 }
                 ord += 1;
             }
-            offset += len as u32;
+            offset += (HEAD + body.len()) as u32;
         }
         Ok(draft)
     }

@@ -114,7 +114,7 @@ impl Mint for Nameless {
 }
 
 /// Asks the machine a question that changes nothing.
-fn ask(store: &mut Store, op: Op, now: Now) -> Reply {
+pub fn ask(store: &mut Store, op: Op, now: Now) -> Reply {
     store.machine.apply(0, op, now);
     let answer = store.machine.out.answers.pop().expect("an answer at once");
     answer

@@ -184,6 +184,20 @@ impl Store {
         }
     }
 
+    /// Lets the other threads finish what they have, and what that brings.
+    pub fn settle(&mut self, now: Now) -> io::Result<Vec<Round>> {
+        let mut rounds = Vec::new();
+        while !(self.waiting.is_empty() && self.tasks.is_empty() && self.done.is_empty()) {
+            assert!(rounds.len() < 100, "the threads keep each other busy");
+            self.sync()?;
+            while !self.tasks.is_empty() {
+                self.maintain();
+            }
+            rounds.push(self.round(now, Vec::new()));
+        }
+        Ok(rounds)
+    }
+
     /// Stops in good order.
     pub fn close(&mut self) -> io::Result<()> {
         self.sync_all(true)

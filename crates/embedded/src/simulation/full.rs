@@ -1,0 +1,207 @@
+//! A full disk: nothing more comes in, everything that is there goes on, and space that comes back is noticed.
+
+use std::time::Duration;
+
+use auxo_core::engine::{Action, Ask, Mode, Order, Outcome, Retry, Settle, Target};
+use auxo_core::job::{Backoff, JobSpec};
+use auxo_core::time::Now;
+use auxo_core::{Code, JobId, NewJob, QueueName, Token};
+use bytes::Bytes;
+
+use super::compare::ask;
+use super::store::Store;
+use crate::disk::SimDisk;
+use crate::disk::sim::Rng;
+use crate::machine::{Op, Reply};
+use crate::options::Sync;
+
+const SEGMENT: u64 = 64 << 10;
+
+struct Full {
+    store: Store,
+    now: Now,
+    rng: Rng,
+}
+
+fn queue() -> QueueName {
+    QueueName::new("q").unwrap()
+}
+
+impl Full {
+    /// One operation, and the threads' work behind it.
+    fn act(&mut self, op: Op) -> Reply {
+        self.now.steady.0 += 1;
+        self.now.wall.0 += 1;
+        self.now.ceiling = self.now.steady;
+        let mut round = self.store.round(self.now, vec![(1, op)]);
+        assert!(round.broken.is_none(), "{:?}", round.broken);
+        let reply = round.answers.pop().unwrap().reply.unwrap();
+        self.work();
+        reply
+    }
+
+    fn work(&mut self) {
+        let rounds = self.store.settle(self.now).unwrap_or_else(|error| {
+            panic!(
+                "a write failed on the full disk, at {:?}: {error}",
+                self.store.written
+            )
+        });
+        for round in rounds {
+            assert!(round.broken.is_none(), "{:?}", round.broken);
+        }
+    }
+
+    fn push(&mut self, most: u64) -> Result<JobId, Code> {
+        let len = self.rng.below(most) as usize;
+        let spec = JobSpec {
+            payload: Bytes::from(vec![7; len]),
+            backoff: Backoff::Fixed {
+                delay: Duration::ZERO,
+            },
+            max_attempts: 100,
+            ..JobSpec::default()
+        };
+        let queue = queue();
+        match self.act(Op::Push(vec![NewJob { queue, spec }])) {
+            Reply::Push(mut pushed) => match pushed.pop().unwrap() {
+                Ok(pushed) => Ok(pushed.id),
+                Err(error) => Err(error.code()),
+            },
+            _ => panic!("another answer"),
+        }
+    }
+
+    fn lease(&mut self, max: u32) -> Vec<Token> {
+        let ask = Ask {
+            queues: vec![queue()],
+            max,
+            wait: Duration::ZERO,
+            ttr: None,
+            worker: "w".into(),
+        };
+        match self.act(Op::Lease(ask)) {
+            Reply::Lease(leased) => leased.into_iter().map(|leased| leased.token).collect(),
+            _ => panic!("another answer"),
+        }
+    }
+
+    fn settle(&mut self, token: Token, outcome: Outcome) {
+        match self.act(Op::Settle(vec![Settle { token, outcome }])) {
+            Reply::Settle(mut settled) => drop(settled.pop().unwrap().unwrap()),
+            _ => panic!("another answer"),
+        }
+    }
+
+    fn fill(&mut self, most: u64) -> Vec<JobId> {
+        let mut ids = Vec::new();
+        loop {
+            match self.push(most) {
+                Ok(id) => ids.push(id),
+                Err(code) => {
+                    assert_eq!(code, Code::QueueFull);
+                    return ids;
+                }
+            }
+        }
+    }
+}
+
+fn full(seed: u64, capacity: u64) -> Full {
+    let disk = SimDisk::new();
+    disk.set_capacity(Some(capacity));
+    Full {
+        store: Store::open(disk, SEGMENT, Sync::Always, 1).unwrap(),
+        now: Now::at(1_700_000_000_000),
+        rng: Rng::new(seed),
+    }
+}
+
+#[test]
+fn on_a_full_disk_every_job_can_still_be_leased_failed_deleted_and_acked() {
+    let (mut jobs, mut moves) = (0, 0);
+    for seed in 0..40 {
+        let capacity = SEGMENT * (6 + seed % 9) + 1000 * seed;
+        let most = [50, 300, 1_000, 3_000][seed as usize % 4];
+        let mut full = full(seed, capacity);
+        let ids = full.fill(most);
+        assert!(ids.len() > 3, "seed {seed}: hardly anything fits");
+        // The disk stays full for a while: what is tried meanwhile must not use up what is left.
+        for _ in 0..200 {
+            assert_eq!(full.push(most), Err(Code::QueueFull), "seed {seed}");
+        }
+        let mut left = ids.len();
+        while left > 0 {
+            moves += 1;
+            let max = 1 + full.rng.below(4) as u32;
+            let tokens = full.lease(max);
+            assert!(
+                !tokens.is_empty(),
+                "seed {seed}: {left} jobs cannot be leased"
+            );
+            for token in tokens {
+                moves += 1;
+                match full.rng.below(8) {
+                    0 => full.settle(
+                        token,
+                        Outcome::Fail {
+                            error: "not now".into(),
+                            delay: None,
+                            retry: Retry::Policy,
+                        },
+                    ),
+                    1 => {
+                        full.settle(
+                            token,
+                            Outcome::Bury {
+                                error: None,
+                                priority: None,
+                            },
+                        );
+                        let order = Order {
+                            target: Target::Jobs(vec![token.job]),
+                            action: Action::Delete,
+                            mode: Mode::Act,
+                        };
+                        assert!(
+                            matches!(full.act(Op::Steer(order)), Reply::Steer(s) if s.moved == 1)
+                        );
+                        left -= 1;
+                    }
+                    _ => {
+                        full.settle(token, Outcome::Ack { result: None });
+                        left -= 1;
+                    }
+                }
+            }
+        }
+        jobs += ids.len();
+        // The jobs are gone, so is what they took: it is noticed without a restart.
+        full.now.steady.0 += 5_000;
+        full.now.wall.0 += 5_000;
+        full.work();
+        full.store.round(full.now, Vec::new());
+        full.work();
+        let now = full.now;
+        assert!(full.push(most).is_ok(), "seed {seed}: not healed");
+        let Reply::Audit(audit) = ask(&mut full.store, Op::Audit, now) else {
+            panic!("another answer");
+        };
+        assert_eq!(audit.problems, Vec::<String>::new());
+    }
+    println!("{jobs} jobs on 40 full disks, {moves} moves, none refused");
+}
+
+#[test]
+fn space_that_somebody_else_frees_is_noticed_without_a_restart() {
+    let mut full = full(3, 6 * SEGMENT);
+    let before = full.fill(3_000).len();
+    full.store.disk.set_capacity(None);
+    full.now.steady.0 += 5_000;
+    full.now.wall.0 += 5_000;
+    full.store.round(full.now, Vec::new());
+    full.work();
+    for _ in 0..before {
+        full.push(3_000).unwrap();
+    }
+}
