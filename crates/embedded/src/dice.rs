@@ -1,18 +1,21 @@
 //! Random numbers: the system's for real, a seed's for tests.
 
+/// How many numbers the system is asked for at once.
+const BLOCK: usize = 64;
+
 /// A source of random numbers.
 pub struct Dice(Source);
 
 enum Source {
     /// A block of the system's randomness and how much of it is used.
-    System(Box<[u64; 64]>, usize),
+    System(Box<[u64; BLOCK]>, usize),
     Seeded(u64),
 }
 
 impl Dice {
     /// The operating system's.
     pub fn system() -> Dice {
-        Dice(Source::System(Box::new([0; 64]), 64))
+        Dice(Source::System(Box::new([0; BLOCK]), BLOCK))
     }
 
     /// The same numbers for the same seed.
@@ -24,10 +27,13 @@ impl Dice {
         match &mut self.0 {
             Source::System(block, used) => {
                 if *used == block.len() {
-                    for number in block.iter_mut() {
-                        *number = getrandom::u64().expect(
-                            "the system has no randomness, without which tokens could be guessed",
-                        );
+                    // One question for all of them: each is a system call.
+                    let mut bytes = [0; 8 * BLOCK];
+                    getrandom::fill(&mut bytes).expect(
+                        "the system has no randomness, without which tokens could be guessed",
+                    );
+                    for (number, bytes) in block.iter_mut().zip(bytes.as_chunks().0) {
+                        *number = u64::from_le_bytes(*bytes);
                     }
                     *used = 0;
                 }

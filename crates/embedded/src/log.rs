@@ -22,6 +22,11 @@ const TAIL: usize = 4 << 20;
 /// The unit in which sealed segments are read, and how many of these are kept.
 const CHUNK: u32 = 128 << 10;
 const CHUNKS: usize = 24;
+/// How many chunks that were wanted once are remembered: well below the number that is kept, or a round through more of
+/// them than that would load each one and use none twice.
+const MISSED: usize = 8;
+/// How much is read for a single record; most fit.
+const ALONE: usize = 512;
 /// How many pages of index files are kept.
 const PAGES: usize = 1024;
 
@@ -48,6 +53,8 @@ pub struct Log {
     tail: VecDeque<(Position, Bytes)>,
     tail_bytes: usize,
     chunks: VecDeque<(u32, u32, Bytes)>,
+    /// Chunks of which a record was read alone, newest last.
+    missed: VecDeque<(u32, u32)>,
     pages: Pages,
 }
 
@@ -65,6 +72,7 @@ impl Log {
             tail: VecDeque::new(),
             tail_bytes: 0,
             chunks: VecDeque::new(),
+            missed: VecDeque::new(),
             pages: Pages::new(PAGES),
         }
     }
@@ -349,6 +357,7 @@ impl Log {
             .rposition(|(s, n, _)| (*s, *n) == (place.segment, number))
         {
             Some(at) => at,
+            None if !self.comes_back(place.segment, number) => return self.read_alone(place),
             None => match self.load_chunk(place.segment, number)? {
                 Some(at) => at,
                 None => return self.read_alone(place),
@@ -361,6 +370,21 @@ impl Log {
             Some(len) if len <= bytes.len() => self.check(bytes, place, payload.of(chunk)),
             _ => self.read_alone(place),
         }
+    }
+
+    /// Whether a chunk that is not in the cache was wanted a short while ago already. The first time a record is read
+    /// alone: of a queue that shares the log with a thousand others there is but one in each chunk.
+    fn comes_back(&mut self, segment: u32, number: u32) -> bool {
+        let chunk = (segment, number);
+        if let Some(at) = self.missed.iter().position(|missed| *missed == chunk) {
+            self.missed.swap_remove_back(at);
+            return true;
+        }
+        if self.missed.len() == MISSED {
+            self.missed.pop_front();
+        }
+        self.missed.push_back(chunk);
+        false
     }
 
     /// Reads a chunk into the cache, unless a part of it is not on the disk yet.
@@ -389,17 +413,17 @@ impl Log {
     fn read_alone(&self, place: Place) -> Result<Stored, Trouble> {
         let file = &self.segment(place.segment).file;
         let io = |error| Trouble::io(log_name(place.segment), error);
-        let mut head = [0; record::HEAD];
-        file.read_at(u64::from(place.offset), &mut head)
-            .map_err(io)?;
-        let len = record::frame_len(&head).unwrap_or(0);
-        let rest =
-            u64::from(self.segment(place.segment).len).saturating_sub(u64::from(place.offset));
+        let offset = u64::from(place.offset);
+        let rest = u64::from(self.segment(place.segment).len).saturating_sub(offset);
+        let rest = usize::try_from(rest).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; rest.min(ALONE)];
+        let mut read = file.read_at(offset, &mut bytes).map_err(io)?;
         // A damaged length must not make us ask for gigabytes.
-        let mut bytes = vec![0; len.min(usize::try_from(rest).unwrap_or(usize::MAX))];
-        let read = file
-            .read_at(u64::from(place.offset), &mut bytes)
-            .map_err(io)?;
+        let len = record::frame_len(&bytes[..read]).unwrap_or(0).min(rest);
+        if len > read {
+            bytes.resize(len, 0);
+            read = file.read_at(offset, &mut bytes).map_err(io)?;
+        }
         self.check(&bytes[..read], place, None)
     }
 }

@@ -30,6 +30,8 @@ const RESERVE: &str = "reserve";
 const BITE: usize = 256 << 10;
 /// What a record takes besides its payload, roughly and rather more.
 const SLACK: u64 = 4096;
+/// How much of a sealed segment is read at once.
+const PIECE: usize = 1 << 20;
 /// How long to wait before asking a full disk again, in milliseconds.
 const PATIENCE: u64 = 1000;
 
@@ -735,12 +737,20 @@ impl Sealed {
             keys: Vec::new(),
         };
         let name = log_name(self.number);
-        let mut bytes = vec![0; self.len as usize];
-        crate::disk::read_exact_at(&*self.file, &name, 0, &mut bytes)?;
+        // A piece at a time: a whole segment would be most of the memory the store takes.
+        let (mut piece, mut start) = (Vec::new(), HEADER);
         let own = self.salts.first().map_or(0, |(_, salt)| *salt);
         let (mut offset, mut ord) = (HEADER, 0);
         while offset < self.len {
-            let rest = &bytes[offset as usize..];
+            let rest: &[u8] = piece.get((offset - start) as usize..).unwrap_or_default();
+            let len = record::frame_len(rest);
+            let left = (self.len - offset) as usize;
+            if len.is_none_or(|len| len > rest.len()) && rest.len() < left {
+                piece.resize(len.unwrap_or(0).max(PIECE).min(left), 0);
+                crate::disk::read_exact_at(&*self.file, &name, u64::from(offset), &mut piece)?;
+                start = offset;
+                continue;
+            }
             let bad = || {
                 Trouble::damaged(
                     &name,
