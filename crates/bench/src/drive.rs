@@ -21,6 +21,7 @@ use crate::{Plan, Result};
 pub const PAYLOAD: usize = 100;
 
 /// An engine whose I/O is counted.
+#[derive(Clone)]
 pub struct Subject {
     pub engine: Arc<Embedded>,
     pub counters: Arc<Counters>,

@@ -59,13 +59,24 @@ pub fn cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The resident memory of a process in bytes: all of it, and the anonymous part, which is what it asked for itself.
-pub fn resident(pid: u32) -> Result<(u64, u64)> {
-    let status = format!("/proc/{pid}/status");
-    Ok((
-        field(&status, "VmRSS:")? * 1024,
-        field(&status, "RssAnon:")? * 1024,
-    ))
+/// The resident memory of this process, in bytes.
+pub struct Resident {
+    /// All of it.
+    pub now: u64,
+    /// The part that it asked for itself.
+    pub anonymous: u64,
+    /// The most there ever was.
+    pub peak: u64,
+}
+
+pub fn resident() -> Result<Resident> {
+    let bytes =
+        |name| Ok::<u64, Box<dyn std::error::Error>>(field("/proc/self/status", name)? * 1024);
+    Ok(Resident {
+        now: bytes("VmRSS:")?,
+        anonymous: bytes("RssAnon:")?,
+        peak: bytes("VmHWM:")?,
+    })
 }
 
 fn field(path: &str, name: &str) -> Result<u64> {

@@ -54,6 +54,7 @@ pub fn run(plan: &Plan) -> Result<()> {
     if let Some(part) = &plan.part {
         return match part.as_str() {
             "hold" => backlog::hold(plan),
+            "drain" => backlog::drain(plan),
             "far" => timers::far(plan),
             other => Err(format!("there is no part {other:?}").into()),
         };

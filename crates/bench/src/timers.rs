@@ -1,147 +1,164 @@
-//! How punctual are jobs that fall due, and how quiet is the engine while nothing does?
+//! How punctual are due jobs, and how quiet is the engine while nothing is due?
 
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use auxo_core::{Engine, JobSpec, NewJob, When};
+use auxo_core::{Engine, JobSpec, NewJob, QueueName, Timestamp, When};
 use auxo_embedded::Sync;
 
-use crate::drive::{Subject, ack, ask, block_on, queue, spec, worker};
+use crate::drive::{Subject, ack, ask, block_on, push, queue, spec, worker};
 use crate::table::{Aim, heading, verdict};
 use crate::{Plan, Result, host};
 
-const SPREAD: Duration = Duration::from_secs(10);
-const MIB: f64 = (1 << 20) as f64;
+/// The time within which the jobs fall due.
+const WITHIN: u64 = 10_000;
+/// How long before the first one they are all pushed.
+const AHEAD: u64 = 1_000;
+const WORKERS: usize = 4;
+const BATCH: usize = 128;
 
-/// Prints the figures.
+/// Prints how late jobs were handed out, and what an engine with nothing due costs.
 pub fn run(plan: &Plan) -> Result<()> {
+    heading(&format!(
+        "d1. {} jobs due at random instants within {} s, {WORKERS} workers waiting, sync = os",
+        plan.due,
+        WITHIN / 1000
+    ));
     punctuality(plan)?;
-    rest(plan)
-}
-
-/// Jobs due at random instants, taken by one waiting worker as they come.
-fn punctuality(plan: &Plan) -> Result<()> {
     heading(&format!(
-        "d1. {} jobs due at random instants within 10 s, one waiting worker",
-        plan.due
-    ));
-    let dir = tempfile::tempdir_in(&plan.dir)?;
-    let subject = Subject::open(plan, dir.path(), Sync::Os)?;
-    let mut late = Vec::with_capacity(plan.due as usize);
-    let mut early = 0;
-    block_on(async {
-        let mut dice = 0x2545_f491_4f6c_dd1d_u64;
-        let mut due = Vec::new();
-        let mut batch = Vec::new();
-        for number in 0..plan.due {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            let delay = Duration::from_millis(1000 + dice % SPREAD.as_millis() as u64);
-            let payload = number.to_le_bytes().to_vec().into();
-            let spec = JobSpec {
-                when: When::After(delay),
-                payload,
-                ..spec()
-            };
-            batch.push((
-                NewJob {
-                    queue: queue("q"),
-                    spec,
-                },
-                delay,
-            ));
-            if batch.len() == 100 || number + 1 == plan.due {
-                let (jobs, delays): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
-                let asked = Instant::now();
-                crate::drive::push(&subject.engine, jobs).await?;
-                // The delay counts from some moment between these two.
-                let answered = Instant::now();
-                due.extend(
-                    delays
-                        .into_iter()
-                        .map(|delay| (asked + delay, answered + delay)),
-                );
-            }
-        }
-        while late.len() < plan.due as usize {
-            let leased = subject
-                .engine
-                .lease(ask(&queue("q"), 100, SPREAD, &worker()))
-                .await?;
-            let now = Instant::now();
-            for one in &leased {
-                let number = u64::from_le_bytes(one.job.payload[..8].try_into()?);
-                let (first, last) = due[number as usize];
-                early += u32::from(now < first);
-                late.push(now.saturating_duration_since(last).as_secs_f64() * 1e3);
-            }
-            ack(&subject.engine, leased).await?;
-        }
-        Ok(())
-    })?;
-    late.sort_by(f64::total_cmp);
-    let at = |share: f64| late[((late.len() - 1) as f64 * share) as usize];
-    println!(
-        "  lateness: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms; {early} early",
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
-    verdict("lateness p99", at(0.99), " ms", Aim::AtMost(2.0));
-    verdict("early", f64::from(early), " jobs", Aim::AtMost(0.0));
-    Ok(())
-}
-
-/// Jobs of the far future, in a process of its own.
-fn rest(plan: &Plan) -> Result<()> {
-    heading(&format!(
-        "d2. {} jobs due in the far future, {} s of rest",
+        "d2. {} jobs due in an hour to a week, one worker waiting, watched for {} s, sync = os",
         plan.far,
-        plan.idle.as_secs()
+        plan.idle.as_secs_f64()
     ));
     let dir = tempfile::tempdir_in(&plan.dir)?;
-    let status = std::process::Command::new(std::env::current_exe()?)
+    // A process of its own, so that nothing else is weighed.
+    let status = Command::new(std::env::current_exe()?)
         .args(plan.child("far", dir.path()))
         .status()?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("the resting process failed".into())
+    match status.success() {
+        true => Ok(()),
+        false => Err("the process with the far jobs gave up".into()),
     }
 }
 
-/// The process that has the jobs of the far future, and a worker that waits for them.
-pub fn far(plan: &Plan) -> Result<()> {
-    let subject = Subject::open(plan, &plan.dir, Sync::Os)?;
-    subject.run_jobs(plan.far, plan.in_flight, |engine| async move {
-        let day = Duration::from_secs(86_400);
-        let far = |_| NewJob {
-            queue: queue("q"),
-            spec: JobSpec {
-                when: When::After(day),
-                ..spec()
-            },
-        };
-        crate::drive::push(&engine, (0..100).map(far).collect()).await
+fn punctuality(plan: &Plan) -> Result<()> {
+    let dir = tempfile::tempdir_in(&plan.dir)?;
+    let subject = Subject::open(plan, dir.path(), Sync::Os)?;
+    let name = queue("bench");
+    let mut dice = Dice(7);
+    let begin = wall().as_millis() as u64 + AHEAD;
+    let due: Vec<NewJob> = (0..plan.due)
+        .map(|_| at(&name, Timestamp(begin + dice.below(WITHIN))))
+        .collect();
+    let mut late = block_on(async {
+        for batch in due.chunks(BATCH) {
+            push(&subject.engine, batch.to_vec()).await?;
+        }
+        let mut workers = Vec::new();
+        for _ in 0..WORKERS {
+            let (engine, name) = (subject.engine.clone(), name.clone());
+            workers.push(tokio::task::spawn_local(async move {
+                let (worker, wait) = (worker(), Duration::from_millis(WITHIN + 3 * AHEAD));
+                let mut late = Vec::new();
+                loop {
+                    let leased = engine.lease(ask(&name, BATCH, wait, &worker)).await;
+                    let now = wall();
+                    let leased = leased.map_err(|error| error.to_string())?;
+                    if leased.is_empty() {
+                        return Ok::<_, String>(late);
+                    }
+                    for one in &leased {
+                        let due = Duration::from_millis(one.job.run_at.0);
+                        late.push(now.as_secs_f64() - due.as_secs_f64());
+                    }
+                    ack(&engine, leased)
+                        .await
+                        .map_err(|error| error.to_string())?;
+                }
+            }));
+        }
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.await??);
+        }
+        Ok(all)
     })?;
+    if late.len() as u64 != plan.due {
+        return Err(format!("{} of {} jobs came", late.len(), plan.due).into());
+    }
+    late.sort_by(f64::total_cmp);
+    let part = |share: f64| late[((late.len() - 1) as f64 * share) as usize] * 1e3;
+    let early = late.iter().filter(|late| **late < 0.0).count();
+    println!(
+        "  lateness: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+        part(0.5),
+        part(0.99),
+        part(1.0)
+    );
+    verdict("p99", part(0.99), " ms", Aim::AtMost(2.0));
+    verdict("handed out early", early as f64, "", Aim::AtMost(0.0));
+    Ok(())
+}
+
+/// Pushes jobs that are due far in the future, and watches the engine do nothing.
+pub fn far(plan: &Plan) -> Result<()> {
+    let subject = Subject::open(plan, &plan.dir.join("far"), Sync::Os)?;
+    let name = queue("bench");
+    let begin = wall().as_millis() as u64 + 3_600_000;
+    let (mut dice, mut left) = (Dice(7), plan.far);
     block_on(async {
-        // Sealing and indexing have their time first; then nothing should happen.
+        while left > 0 {
+            let batch = left.min(BATCH as u64);
+            let jobs = (0..batch)
+                .map(|_| at(&name, Timestamp(begin + dice.below(7 * 86_400_000))))
+                .collect();
+            push(&subject.engine, jobs).await?;
+            left -= batch;
+        }
+        let waiting = subject.engine.clone();
+        let request = ask(&name, 1, plan.idle + Duration::from_secs(60), &worker());
+        let waiter = tokio::task::spawn_local(async move { waiting.lease(request).await });
+        // What the pushes left to be done is not what is measured here.
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let (cpu, began) = (host::cpu(), Instant::now());
-        let leased = subject
-            .engine
-            .lease(ask(&queue("q"), 1, plan.idle, &worker()))
-            .await?;
-        assert!(leased.is_empty(), "nothing is due");
-        let busy = (host::cpu() - cpu).as_secs_f64() / began.elapsed().as_secs_f64() * 100.0;
-        verdict("CPU at rest", busy, " % of a core", Aim::AtMost(0.5));
-        let (all, _) = host::resident(std::process::id())?;
+        let (cpu, begin) = (host::cpu(), Instant::now());
+        tokio::time::sleep(plan.idle).await;
+        let share = (host::cpu() - cpu).as_secs_f64() / begin.elapsed().as_secs_f64();
+        waiter.abort();
         verdict(
-            "resident memory",
-            all as f64 / MIB,
-            " MiB",
-            Aim::AtMost(100.0),
+            "CPU while idle",
+            share * 100.0,
+            " % of a core",
+            Aim::AtMost(0.5),
         );
-        Ok(())
+        crate::backlog::weigh("memory")
     })
+}
+
+fn at(queue: &QueueName, at: Timestamp) -> NewJob {
+    NewJob {
+        queue: queue.clone(),
+        spec: JobSpec {
+            when: When::At(at),
+            ..spec()
+        },
+    }
+}
+
+fn wall() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Random numbers that are the same in each run (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
 }
