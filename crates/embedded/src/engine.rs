@@ -1,21 +1,26 @@
-//! The engine: three threads around the machine.
+//! The engine: callers and three threads around the machine.
 //!
 //! ```text
-//! callers ──> inbox ──> core thread: the machine, write, answer ──> sync thread: sync, answer ──> callers
-//!               ^                      │
-//!               └─ maintenance thread <┘ tasks, in order behind what was written
+//! callers ──> inbox ──> core: the machine, write, answer ──> sync thread: sync, answer ──> callers
+//!               ^         │
+//!               └─────────┴─ maintenance thread: tasks, in order behind what was written
 //! ```
 //!
-//! The core thread takes everything that has come in, lets the machine work through it, and writes the group of records.
-//! While the sync thread syncs, the next groups build up: callers share syncs without anybody waiting to collect them.
-//! What is under way is bounded in bytes, so a slow disk slows callers down instead of filling the memory.
+//! The core is behind a lock. A caller puts its call into the inbox and, if nobody is at it, does itself what is there:
+//! waking a thread and being woken by it costs more than a push of a hundred jobs. If somebody is at it, the call is done
+//! along with others, in one group of records. The core thread does what takes long, and what time brings.
+//!
+//! While the sync thread syncs, calls that need a sync collect for the next one: callers share syncs without anybody
+//! waiting to collect them. What is under way is bounded in bytes, so a slow disk slows callers down instead of filling
+//! the memory.
 
 mod inbox;
 mod writer;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use async_trait::async_trait;
@@ -31,7 +36,7 @@ use auxo_core::{Code, Engine, Error, NewJob, QueueName, Result};
 use hashbrown::HashMap;
 use tokio::sync::{broadcast, oneshot};
 
-use self::inbox::{Call, Inbox};
+use self::inbox::{Call, Inbox, Taken, Wants};
 use self::writer::{Batch, Waiting, Writer};
 use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
@@ -44,8 +49,9 @@ const NOTICES: usize = 4096;
 /// The built-in engine on a directory of its own.
 pub struct Embedded {
     inbox: Arc<Inbox>,
+    shared: Arc<Shared>,
     notices: broadcast::Sender<Notice>,
-    core: Mutex<Option<thread::JoinHandle<()>>>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Embedded {
@@ -85,21 +91,29 @@ impl Embedded {
         let (notices, _) = broadcast::channel(NOTICES);
         let core = Core {
             machine,
-            clock,
+            clock: clock.clone(),
             inbox: inbox.clone(),
             writer,
             notices: notices.clone(),
             callers: HashMap::new(),
         };
-        let fallen = inbox.clone();
-        let core = spawn("auxo-core", move || {
-            let _guard = OnPanic(|| fallen.fall());
-            core.run();
-        })?;
+        let shared = Arc::new(Shared {
+            inbox: inbox.clone(),
+            core: Mutex::new(Some(core)),
+        });
+        let helper = Arc::downgrade(&shared);
+        inbox.set_helper(move || {
+            if let Some(shared) = helper.upgrade() {
+                shared.help();
+            }
+        });
+        let core_thread = shared.clone();
+        let thread = spawn("auxo-core", move || core_thread.run(&*clock))?;
         Ok(Embedded {
             inbox,
+            shared,
             notices,
-            core: Mutex::new(Some(core)),
+            thread: Mutex::new(Some(thread)),
         })
     }
 
@@ -109,7 +123,13 @@ impl Embedded {
     }
 
     async fn call(&self, op: Op) -> Result<Reply> {
+        let durable = matches!(op, Op::Push(_) | Op::Settle(_) | Op::Publish(_));
         let (ticket, answer) = self.inbox.send(op).await?;
+        // What must be synced could not be before the sync under way has ended: till then more of its kind comes along, and
+        // the sync thread does all of it in one group.
+        if !(durable && self.inbox.is_syncing()) {
+            self.shared.help();
+        }
         let mut pending = Pending {
             inbox: &self.inbox,
             ticket,
@@ -173,7 +193,7 @@ fn panicked() -> Error {
     )
 }
 
-/// What the core thread owns.
+/// The machine and what is around it.
 struct Core {
     machine: Machine,
     clock: Arc<dyn Clock>,
@@ -183,45 +203,87 @@ struct Core {
     callers: HashMap<Ticket, oneshot::Sender<Result<Reply>>>,
 }
 
-impl Core {
-    fn run(mut self) {
-        let mut more = true;
+/// The core, for whoever has something for it to do; gone when the store is closed.
+struct Shared {
+    inbox: Arc<Inbox>,
+    core: Mutex<Option<Core>>,
+}
+
+impl Shared {
+    /// Does what callers put into the inbox, unless somebody is at it: whoever has the core looks again after letting it
+    /// go, so nothing that was put in before is left behind.
+    fn help(&self) {
         loop {
-            let wait = if more {
-                Some(std::time::Duration::ZERO)
-            } else {
-                self.machine.next_wake(self.clock.now())
+            // Whoever panicked with the core in hand has taken it away before letting go.
+            let Ok(mut core) = self.core.try_lock() else {
+                return;
             };
-            let taken = self.inbox.take(wait, &*self.clock, self.machine.stalled());
-            let closing = taken.closing.is_some();
-            more = self.work(taken.calls, taken.done, taken.broken);
-            if closing {
-                let closers = self.inbox.stop();
-                let Core {
-                    machine,
-                    writer,
-                    callers,
-                    inbox,
-                    ..
-                } = self;
-                let result = writer.close(&machine);
-                drop((machine, callers));
-                for closer in closers {
-                    let _ = closer.send(result.clone());
-                }
-                drop(inbox);
+            let Some(working) = core.as_mut() else { return };
+            let Some(taken) = self.inbox.take_light() else {
+                return;
+            };
+            // A bug of ours is told as an error, it does not take the caller's thread down.
+            match catch_unwind(AssertUnwindSafe(|| working.work(taken))) {
+                Ok(wants) => self.inbox.rearm(wants),
+                Err(_) => return self.wreck(core),
+            }
+            drop(core);
+            if !self.inbox.has_light() {
                 return;
             }
         }
     }
 
+    /// The core thread: it does what is not for callers to do, and what time brings.
+    fn run(&self, clock: &dyn Clock) {
+        loop {
+            if !self.inbox.has_light() {
+                self.inbox.sleep(clock);
+            }
+            let Ok(mut core) = self.core.lock() else {
+                return;
+            };
+            let Some(working) = core.as_mut() else { return };
+            let taken = self.inbox.take();
+            let closing = taken.closing;
+            match catch_unwind(AssertUnwindSafe(|| working.work(taken))) {
+                Ok(wants) => self.inbox.arm(wants),
+                Err(_) => return self.wreck(core),
+            }
+            if closing {
+                if let Some(core) = core.take() {
+                    core.close();
+                }
+                return;
+            }
+        }
+    }
+
+    /// After a panic in the core nothing in it is sure any more: it is put away, and everybody who waits is told.
+    fn wreck(&self, mut core: MutexGuard<'_, Option<Core>>) {
+        self.inbox.fall();
+        drop(core.take());
+    }
+}
+
+impl Core {
+    fn close(self) {
+        let closers = self.inbox.stop();
+        let result = self.writer.close(&self.machine);
+        drop((self.machine, self.callers));
+        for closer in closers {
+            let _ = closer.send(result.clone());
+        }
+    }
+
     /// One round: what has come in, what time has brought, and the records of both.
-    fn work(
-        &mut self,
-        calls: Vec<Call>,
-        done: Vec<crate::machine::Done>,
-        broken: Option<Error>,
-    ) -> bool {
+    fn work(&mut self, taken: Taken) -> Wants {
+        let Taken {
+            calls,
+            done,
+            broken,
+            closing: _,
+        } = taken;
         let now = self.clock.now();
         let machine = &mut self.machine;
         machine.synced = self.writer.synced();
@@ -261,7 +323,14 @@ impl Core {
             self.inbox.set_health(error);
         }
         self.dispatch(units);
-        more
+        Wants {
+            until: match self.machine.next_wake(now) {
+                _ if more => now.steady.0,
+                Some(wait) => now.steady.plus(wait).0,
+                None => u64::MAX,
+            },
+            stalled: self.machine.stalled(),
+        }
     }
 
     /// Sends out what the machine left.
@@ -310,13 +379,13 @@ impl Drop for Embedded {
     /// Closes the store if nobody did.
     fn drop(&mut self) {
         self.inbox.close(None);
-        if let Some(core) = self
-            .core
+        if let Some(thread) = self
+            .thread
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .take()
         {
-            let _ = core.join();
+            let _ = thread.join();
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Where calls wait for the core thread.
+//! Where calls wait for somebody to do them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use auxo_core::clock::Clock;
 use auxo_core::job::Leased;
-use auxo_core::{Error, Result, Token};
+use auxo_core::{Error, Result, Timestamp, Token};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{closed, panicked};
@@ -37,6 +36,10 @@ pub struct Inbox {
     tickets: AtomicU64,
     health: Mutex<Option<Error>>,
     pub wall_steps: AtomicU64,
+    /// A sync is under way, and another one will follow for what has come in meanwhile.
+    syncing: AtomicBool,
+    /// Does what lies here; set once, when there is somebody to do it.
+    helper: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -47,9 +50,30 @@ struct State {
     done: Vec<Done>,
     broken: Option<Error>,
     nudged: bool,
+    /// `until` was moved forward by somebody else than the core thread.
+    rearmed: bool,
+    /// Among the calls is one that takes long.
+    heavy: bool,
+    /// The machine takes no calls.
+    stalled: bool,
+    /// When the core thread calls the machine next, on the steady clock.
+    until: u64,
     closing: bool,
     stopped: bool,
     closers: Vec<Closer>,
+}
+
+impl State {
+    /// Whether there is something that the core thread must see to. Light calls are seen to by who makes them.
+    fn is_wanted(&self) -> bool {
+        let flags = self.nudged || self.rearmed || self.closing || self.heavy && !self.stalled;
+        flags || !self.done.is_empty() || self.broken.is_some()
+    }
+
+    /// Whether there is something that a caller can see to.
+    fn has_light(&self) -> bool {
+        !self.heavy && !self.stalled && !self.closing && !self.calls.is_empty()
+    }
 }
 
 /// What the core thread took out.
@@ -57,7 +81,16 @@ pub struct Taken {
     pub calls: Vec<Call>,
     pub done: Vec<Done>,
     pub broken: Option<Error>,
-    pub closing: Option<()>,
+    pub closing: bool,
+}
+
+/// What the machine wants after a round.
+#[derive(Clone, Copy)]
+pub struct Wants {
+    /// To be called again, on the steady clock.
+    pub until: u64,
+    /// No calls for now.
+    pub stalled: bool,
 }
 
 impl Inbox {
@@ -69,31 +102,45 @@ impl Inbox {
             tickets: AtomicU64::new(1),
             health: Mutex::default(),
             wall_steps: AtomicU64::new(0),
+            syncing: AtomicBool::new(false),
+            helper: OnceLock::new(),
         })
     }
 
     /// Puts an operation in when there is room; answers its ticket and where the answer will come.
+    /// A light one waits for [`take_light`](Inbox::take_light), and nobody is woken for it.
     pub async fn send(&self, op: Op) -> Result<(Ticket, oneshot::Receiver<Result<Reply>>)> {
         let units = units(&op);
+        let light = is_light(&op);
         let permit = self.room.acquire_many(units as u32).await;
         let permit = permit.map_err(|_| self.health().err().unwrap_or_else(closed))?;
         permit.forget();
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let (answer, receiver) = oneshot::channel();
-        self.put(Call::Op {
+        let call = Call::Op {
             ticket,
             op: Box::new(op),
             units,
             answer,
-        });
+        };
+        if light {
+            let mut state = self.lock();
+            // A call to a closed store is answered by dropping it.
+            if !state.stopped {
+                state.calls.push(call);
+            }
+        } else {
+            self.put(call);
+        }
         Ok((ticket, receiver))
     }
 
+    /// Puts in something for the core thread.
     pub fn put(&self, call: Call) {
         let mut state = self.lock();
-        // A call to a closed store is answered by dropping it.
         if !state.stopped {
             state.calls.push(call);
+            state.heavy = true;
             self.ring(state);
         }
     }
@@ -155,47 +202,123 @@ impl Inbox {
         std::mem::take(&mut state.closers)
     }
 
-    /// Waits until there is something, or for as long as the machine allows. While the machine is stalled, calls stay
-    /// where they are.
-    pub fn take(&self, wait: Option<Duration>, clock: &dyn Clock, stalled: bool) -> Taken {
+    /// Lets the core thread sleep until there is something for it, or until the machine wants to be called.
+    pub fn sleep(&self, clock: &dyn Clock) {
         let mut state = self.lock();
-        // Each look that finds nothing says so again: the bell is rung only for a sleeper.
+        let wait = Timestamp(state.until).since(clock.now().steady);
+        let real = match state.until {
+            u64::MAX => None,
+            _ if wait.is_zero() => return,
+            _ => clock.real_wait(wait),
+        };
+        // Each look that finds nothing says so again: the bell is rung only for a sleeper, and a caller may have done
+        // meanwhile what it was rung for.
         let idle = |state: &mut State| {
-            state.asleep = (state.calls.is_empty() || stalled)
-                && state.done.is_empty()
-                && state.broken.is_none()
-                && !state.nudged
-                && !state.closing;
+            state.asleep = !state.is_wanted();
             state.asleep
         };
-        let real = match wait {
-            Some(wait) if wait.is_zero() => Some(Duration::ZERO),
-            Some(wait) => clock.real_wait(wait),
-            None => None,
-        };
         state = match real {
-            Some(wait) if wait.is_zero() => state,
             Some(wait) => {
                 let waited = self.bell.wait_timeout_while(state, wait, idle);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
-            None => self
-                .bell
-                .wait_while(state, idle)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => {
+                let woken = self.bell.wait_while(state, idle);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            }
         };
         state.asleep = false;
+    }
+
+    /// Takes everything out; but for calls while the machine is stalled, which stay where they are.
+    pub fn take(&self) -> Taken {
+        let mut state = self.lock();
         state.nudged = false;
+        state.rearmed = false;
+        let calls = if state.stalled {
+            Vec::new()
+        } else {
+            state.heavy = false;
+            std::mem::take(&mut state.calls)
+        };
         Taken {
-            calls: if stalled {
-                Vec::new()
-            } else {
-                std::mem::take(&mut state.calls)
-            },
+            calls,
             done: std::mem::take(&mut state.done),
             broken: state.broken.take(),
-            closing: state.closing.then_some(()),
+            closing: state.closing,
         }
+    }
+
+    /// Takes everything out if it is something for a caller to do. What takes long, and the end, are the core thread's.
+    pub fn take_light(&self) -> Option<Taken> {
+        let mut state = self.lock();
+        if !state.has_light() {
+            return None;
+        }
+        state.nudged = false;
+        Some(Taken {
+            calls: std::mem::take(&mut state.calls),
+            done: std::mem::take(&mut state.done),
+            broken: state.broken.take(),
+            closing: false,
+        })
+    }
+
+    /// Whether there is something here that a caller can do.
+    pub fn has_light(&self) -> bool {
+        self.lock().has_light()
+    }
+
+    /// Notes what the machine wants after a round that a caller did. The core thread is woken if it is to call the machine
+    /// sooner than it knew.
+    pub fn rearm(&self, wants: Wants) {
+        let mut state = self.lock();
+        state.stalled = wants.stalled;
+        // Later is left alone: the core thread wakes once for nothing, which is cheaper than telling it each time.
+        if wants.until < state.until {
+            state.until = wants.until;
+            state.rearmed = true;
+            self.ring(state);
+        }
+    }
+
+    /// Notes what the machine wants after a round that the core thread did.
+    pub fn arm(&self, wants: Wants) {
+        let mut state = self.lock();
+        state.stalled = wants.stalled;
+        state.until = wants.until;
+    }
+
+    /// Says who does what lies here.
+    pub fn set_helper(&self, help: impl Fn() + Send + Sync + 'static) {
+        // There is only one, and it is set once.
+        let _ = self.helper.set(Box::new(help));
+    }
+
+    /// From now on what must be synced waits for the sync that follows.
+    pub fn sync_begins(&self) {
+        self.syncing.store(true, Ordering::SeqCst);
+    }
+
+    /// There is no sync to wait for any more.
+    pub fn sync_stops(&self) {
+        self.syncing.store(false, Ordering::SeqCst);
+    }
+
+    /// Does what has come in since the sync began, in one group.
+    pub fn sync_ends(&self) {
+        // First this, then a look: who comes later sees it and does not wait for us.
+        self.sync_stops();
+        if self.has_light()
+            && let Some(help) = self.helper.get()
+        {
+            help();
+        }
+    }
+
+    /// Whether a sync is under way that another one will follow.
+    pub fn is_syncing(&self) -> bool {
+        self.syncing.load(Ordering::SeqCst)
     }
 
     /// Lets so much more come in.
@@ -255,4 +378,12 @@ fn units(op: &Op) -> usize {
         _ => 0,
     };
     (1 + bytes / 1024).min(UNITS)
+}
+
+/// Whether an operation is over so soon that its caller can do it. The others may read a good part of the store.
+fn is_light(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Push(_) | Op::Lease(_) | Op::Settle(_) | Op::Extend(_) | Op::Find(_) | Op::Publish(_)
+    )
 }

@@ -112,6 +112,7 @@ impl Writer {
         let (fallen, told) = (shared.clone(), inbox.clone());
         let thread = spawn("auxo-sync", move || {
             let _guard = OnPanic(|| {
+                told.sync_stops();
                 fail(
                     &fallen,
                     &told,
@@ -320,14 +321,22 @@ impl Syncer {
         waiting: Vec<Waiting>,
         clean: bool,
     ) {
-        if let Err(error) = self.sync_all(dirty, end, clean) {
-            fail(&self.shared, &self.inbox, &error);
-            return refuse(waiting);
+        if self.sync == Sync::Always {
+            self.inbox.sync_begins();
+        }
+        match self.sync_all(dirty, end, clean) {
+            Ok(()) => {
+                for one in waiting {
+                    self.inbox.answer(one.caller, one.reply);
+                }
+            }
+            Err(error) => {
+                fail(&self.shared, &self.inbox, &error);
+                refuse(waiting);
+            }
         }
         self.last = Instant::now();
-        for one in waiting {
-            self.inbox.answer(one.caller, one.reply);
-        }
+        self.inbox.sync_ends();
     }
 
     fn sync_all(

@@ -1,0 +1,110 @@
+//! Callers do their own calls, and the core thread the rest: nothing may be left lying between them. On real clocks and
+//! real threads, with a limit on the time instead of sleeps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::{Engine, JobSpec, NewJob, QueueName, When};
+use auxo_embedded::disk::SimDisk;
+use auxo_embedded::{Embedded, Options, Sync};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn queue() -> QueueName {
+    QueueName::new("q").unwrap()
+}
+
+fn engine(sync: Sync) -> Arc<Embedded> {
+    let options = Options {
+        sync,
+        segment_size: 64 << 10,
+        ..Options::default()
+    };
+    Arc::new(Embedded::on(Arc::new(SimDisk::new()), options).unwrap())
+}
+
+async fn push(engine: &Embedded, when: When) {
+    let spec = JobSpec {
+        when,
+        ..JobSpec::default()
+    };
+    let job = NewJob {
+        queue: queue(),
+        spec,
+    };
+    engine.push(vec![job]).await.unwrap().remove(0).unwrap();
+}
+
+/// Waits for a job and acks it.
+async fn work(engine: &Embedded) {
+    let ask = Ask {
+        queues: vec![queue()],
+        max: 1,
+        wait: LIMIT,
+        ttr: None,
+        worker: "w".into(),
+    };
+    let token = engine.lease(ask).await.unwrap().remove(0).token;
+    let ack = Settle {
+        token,
+        outcome: Outcome::Ack { result: None },
+    };
+    engine.settle(vec![ack]).await.unwrap().remove(0).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_due_time_that_is_earlier_than_the_one_slept_for_is_kept() {
+    let engine = engine(Sync::Os);
+    push(&engine, When::After(Duration::from_secs(3600))).await;
+    let waiting = engine.clone();
+    let waiter = tokio::spawn(async move { work(&waiting).await });
+    // The core thread is told of the hour first, whichever of the two calls comes first: a call that it does itself is
+    // answered only after it has looked.
+    engine.queues(None).await.unwrap();
+    push(&engine, When::After(Duration::from_millis(20))).await;
+    let done = tokio::time::timeout(LIMIT, waiter).await;
+    done.expect("the due job wakes its waiter").unwrap();
+}
+
+/// Every job is pushed by one task and done by another, with calls of the core thread in between.
+async fn nothing_is_left_lying(sync: Sync) {
+    const TASKS: usize = 32;
+    const ROUNDS: usize = 50;
+    let engine = engine(sync);
+    let mut tasks = Vec::new();
+    for number in 0..TASKS {
+        let engine = engine.clone();
+        tasks.push(tokio::spawn(async move {
+            for round in 0..ROUNDS {
+                push(&engine, When::Now).await;
+                work(&engine).await;
+                if (number + round) % 16 == 0 {
+                    engine.queues(None).await.unwrap();
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        let done = tokio::time::timeout(LIMIT, task).await;
+        done.expect("no call is forgotten").unwrap();
+    }
+    let books = engine.queues(None).await.unwrap()[0].books;
+    assert_eq!((books.live, books.done), (0, (TASKS * ROUNDS) as u64));
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_call_is_forgotten_when_many_threads_call_at_once() {
+    nothing_is_left_lying(Sync::Os).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_call_is_forgotten_while_syncs_are_under_way() {
+    nothing_is_left_lying(Sync::Always).await;
+}
+
+#[tokio::test]
+async fn no_call_is_forgotten_on_a_single_thread() {
+    nothing_is_left_lying(Sync::Always).await;
+}
