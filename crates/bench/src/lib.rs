@@ -64,6 +64,7 @@ pub fn run(plan: &Plan) -> Result<()> {
         match question.as_str() {
             "raw" => raw::run(plan)?,
             "synced" => raw::run_synced(plan)?,
+            "callers" => raw::run_callers(plan)?,
             #[cfg(feature = "redb")]
             "store" => store::run(plan)?,
             "backlog" => backlog::run(plan)?,

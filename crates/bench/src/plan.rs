@@ -10,6 +10,7 @@ usage: bench [QUESTION…] [OPTION…]
 questions (all of them if none is named):
   raw       mixed work against appending the same bytes to a log
   synced    the same, with each answer given after the disk has it
+  callers   the same, with many callers that have one job each
   store     mixed work against redb
   backlog   memory, restart and speed with many waiting jobs
   timers    punctuality, and rest while nothing is due
@@ -29,6 +30,7 @@ options:
 const QUESTIONS: &[&str] = &[
     "raw",
     "synced",
+    "callers",
     #[cfg(feature = "redb")]
     "store",
     "backlog",

@@ -39,7 +39,11 @@ pub fn run_synced(plan: &Plan) -> Result<()> {
         Sync::Always,
         (1, BATCH),
         0.8,
-    )?;
+    )
+}
+
+/// Prints the same for many callers with one job each.
+pub fn run_callers(plan: &Plan) -> Result<()> {
     case(
         plan,
         &format!("a3. mixed push + lease + ack, {BATCH} callers with one job each, sync = always"),

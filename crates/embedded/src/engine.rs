@@ -125,16 +125,24 @@ impl Embedded {
     async fn call(&self, op: Op) -> Result<Reply> {
         let durable = matches!(op, Op::Push(_) | Op::Settle(_) | Op::Publish(_));
         let (ticket, answer) = self.inbox.send(op).await?;
-        // What must be synced could not be before the sync under way has ended: till then more of its kind comes along, and
-        // the sync thread does all of it in one group.
-        if !(durable && self.inbox.is_syncing()) {
-            self.shared.help();
-        }
         let mut pending = Pending {
             inbox: &self.inbox,
             ticket,
             answer: Some(answer),
         };
+        // What must be synced could not be before the sync under way has ended: till then more of its kind comes along, and
+        // the sync thread does all of it in one group.
+        if !(durable && self.inbox.is_syncing()) {
+            // Other tasks that are ready to call do so first, and one round does for all of them.
+            tokio::task::yield_now().await;
+            if pending
+                .answer
+                .as_ref()
+                .is_some_and(oneshot::Receiver::is_empty)
+            {
+                self.shared.help();
+            }
+        }
         let reply = match pending.answer.as_mut() {
             Some(answer) => answer.await,
             None => return Err(closed()),
