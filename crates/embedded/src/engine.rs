@@ -10,8 +10,7 @@
 //! waking a thread and being woken by it costs more than a push of a hundred jobs. If somebody is at it, the call is done
 //! along with others, in one group of records. The core thread does what takes long, and what time brings.
 //!
-//! While the sync thread syncs, calls that need a sync collect for the next one: callers share syncs without anybody
-//! waiting to collect them. What is under way is bounded in bytes, so a slow disk slows callers down instead of filling
+//! While the sync thread syncs, the next groups build up: callers share syncs without anybody waiting to collect them. What is under way is bounded in bytes, so a slow disk slows callers down instead of filling
 //! the memory.
 
 mod inbox;
@@ -101,12 +100,6 @@ impl Embedded {
             inbox: inbox.clone(),
             core: Mutex::new(Some(core)),
         });
-        let helper = Arc::downgrade(&shared);
-        inbox.set_helper(move || {
-            if let Some(shared) = helper.upgrade() {
-                shared.help();
-            }
-        });
         let core_thread = shared.clone();
         let thread = spawn("auxo-core", move || core_thread.run(&*clock))?;
         Ok(Embedded {
@@ -123,25 +116,16 @@ impl Embedded {
     }
 
     async fn call(&self, op: Op) -> Result<Reply> {
-        let durable = matches!(op, Op::Push(_) | Op::Settle(_) | Op::Publish(_));
         let (ticket, answer) = self.inbox.send(op).await?;
         let mut pending = Pending {
             inbox: &self.inbox,
             ticket,
             answer: Some(answer),
         };
-        // What must be synced could not be before the sync under way has ended: till then more of its kind comes along, and
-        // the sync thread does all of it in one group.
-        if !(durable && self.inbox.is_syncing()) {
-            // Other tasks that are ready to call do so first, and one round does for all of them.
-            tokio::task::yield_now().await;
-            if pending
-                .answer
-                .as_ref()
-                .is_some_and(oneshot::Receiver::is_empty)
-            {
-                self.shared.help();
-            }
+        // Other tasks that are ready to call do so first, and one round does for all of them.
+        tokio::task::yield_now().await;
+        if pending.answer.as_ref().is_some_and(oneshot::Receiver::is_empty) {
+            self.shared.help();
         }
         let reply = match pending.answer.as_mut() {
             Some(answer) => answer.await,

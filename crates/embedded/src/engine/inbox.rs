@@ -1,7 +1,7 @@
 //! Where calls wait for somebody to do them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use auxo_core::clock::Clock;
 use auxo_core::job::Leased;
@@ -36,10 +36,6 @@ pub struct Inbox {
     tickets: AtomicU64,
     health: Mutex<Option<Error>>,
     pub wall_steps: AtomicU64,
-    /// A sync is under way, and another one will follow for what has come in meanwhile.
-    syncing: AtomicBool,
-    /// Does what lies here; set once, when there is somebody to do it.
-    helper: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -102,8 +98,6 @@ impl Inbox {
             tickets: AtomicU64::new(1),
             health: Mutex::default(),
             wall_steps: AtomicU64::new(0),
-            syncing: AtomicBool::new(false),
-            helper: OnceLock::new(),
         })
     }
 
@@ -287,38 +281,6 @@ impl Inbox {
         let mut state = self.lock();
         state.stalled = wants.stalled;
         state.until = wants.until;
-    }
-
-    /// Says who does what lies here.
-    pub fn set_helper(&self, help: impl Fn() + Send + Sync + 'static) {
-        // There is only one, and it is set once.
-        let _ = self.helper.set(Box::new(help));
-    }
-
-    /// From now on what must be synced waits for the sync that follows.
-    pub fn sync_begins(&self) {
-        self.syncing.store(true, Ordering::SeqCst);
-    }
-
-    /// There is no sync to wait for any more.
-    pub fn sync_stops(&self) {
-        self.syncing.store(false, Ordering::SeqCst);
-    }
-
-    /// Does what has come in since the sync began, in one group.
-    pub fn sync_ends(&self) {
-        // First this, then a look: who comes later sees it and does not wait for us.
-        self.sync_stops();
-        if self.has_light()
-            && let Some(help) = self.helper.get()
-        {
-            help();
-        }
-    }
-
-    /// Whether a sync is under way that another one will follow.
-    pub fn is_syncing(&self) -> bool {
-        self.syncing.load(Ordering::SeqCst)
     }
 
     /// Lets so much more come in.

@@ -112,7 +112,6 @@ impl Writer {
         let (fallen, told) = (shared.clone(), inbox.clone());
         let thread = spawn("auxo-sync", move || {
             let _guard = OnPanic(|| {
-                told.sync_stops();
                 fail(
                     &fallen,
                     &told,
@@ -321,22 +320,14 @@ impl Syncer {
         waiting: Vec<Waiting>,
         clean: bool,
     ) {
-        if self.sync == Sync::Always {
-            self.inbox.sync_begins();
-        }
-        match self.sync_all(dirty, end, clean) {
-            Ok(()) => {
-                for one in waiting {
-                    self.inbox.answer(one.caller, one.reply);
-                }
-            }
-            Err(error) => {
-                fail(&self.shared, &self.inbox, &error);
-                refuse(waiting);
-            }
+        if let Err(error) = self.sync_all(dirty, end, clean) {
+            fail(&self.shared, &self.inbox, &error);
+            return refuse(waiting);
         }
         self.last = Instant::now();
-        self.inbox.sync_ends();
+        for one in waiting {
+            self.inbox.answer(one.caller, one.reply);
+        }
     }
 
     fn sync_all(
