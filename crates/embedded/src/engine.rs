@@ -124,7 +124,11 @@ impl Embedded {
         };
         // Other tasks that are ready to call do so first, and one round does for all of them.
         tokio::task::yield_now().await;
-        if pending.answer.as_ref().is_some_and(oneshot::Receiver::is_empty) {
+        if pending
+            .answer
+            .as_ref()
+            .is_some_and(oneshot::Receiver::is_empty)
+        {
             self.shared.help();
         }
         let reply = match pending.answer.as_mut() {

@@ -1,4 +1,4 @@
-//! Auxo's built-in durable engine: one core thread, one segmented log.
+//! Auxo's built-in durable engine: one state machine, one segmented log.
 //!
 //! [`Embedded`] is the engine. Below it, from the disk up: [`disk`] is all I/O, `log` appends and reads records, `machine`
 //! is the queue itself as a deterministic state machine, and `engine` runs it on threads.

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use auxo_core::clock::Clock;
+use auxo_core::engine::Outcome;
 use auxo_core::job::Leased;
-use auxo_core::{Error, Result, Timestamp, Token};
+use auxo_core::{Error, JobSpec, Result, Timestamp, Token};
+use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{closed, panicked};
@@ -13,6 +15,8 @@ use crate::machine::{Done, Op, Reply, Ticket};
 
 /// How much may be under way, in units of a kilobyte.
 const UNITS: usize = 64 << 10;
+/// The most that a caller writes itself, in the same units.
+const LIGHT: usize = 1 << 10;
 
 pub enum Call {
     Op {
@@ -105,7 +109,7 @@ impl Inbox {
     /// A light one waits for [`take_light`](Inbox::take_light), and nobody is woken for it.
     pub async fn send(&self, op: Op) -> Result<(Ticket, oneshot::Receiver<Result<Reply>>)> {
         let units = units(&op);
-        let light = is_light(&op);
+        let light = is_light(&op, units);
         let permit = self.room.acquire_many(units as u32).await;
         let permit = permit.map_err(|_| self.health().err().unwrap_or_else(closed))?;
         permit.forget();
@@ -333,19 +337,39 @@ impl Inbox {
 
 /// How much room an operation takes.
 fn units(op: &Op) -> usize {
+    let spec = |spec: &JobSpec| {
+        let headers: usize = spec.headers.iter().map(|(k, v)| k.len() + v.len()).sum();
+        spec.payload.len() + headers + 256
+    };
     let bytes = match op {
-        Op::Push(jobs) => jobs.iter().map(|job| job.spec.payload.len() + 256).sum(),
-        Op::Publish(message) => message.spec.payload.len(),
-        Op::Settle(items) => items.len() * 64,
+        Op::Push(jobs) => jobs.iter().map(|job| spec(&job.spec)).sum(),
+        Op::Publish(message) => spec(&message.spec),
+        Op::Settle(items) => items.iter().map(|item| outcome(&item.outcome)).sum(),
+        Op::Extend(items) => items
+            .iter()
+            .map(|item| 64 + item.progress.as_ref().map_or(0, Bytes::len))
+            .sum(),
         _ => 0,
     };
     (1 + bytes / 1024).min(UNITS)
 }
 
-/// Whether an operation is over so soon that its caller can do it. The others may read a good part of the store.
-fn is_light(op: &Op) -> bool {
-    matches!(
+fn outcome(outcome: &Outcome) -> usize {
+    let text = match outcome {
+        Outcome::Ack { result } => result.as_ref().map_or(0, Bytes::len),
+        Outcome::Fail { error, .. } => error.len(),
+        Outcome::Bury { error, .. } => error.as_ref().map_or(0, String::len),
+        Outcome::Release { .. } | Outcome::Snooze { .. } => 0,
+    };
+    64 + text
+}
+
+/// Whether an operation is over so soon that its caller can do it. The others may read a good part of the store, or write
+/// more than should hold up the tasks of the caller's runtime.
+fn is_light(op: &Op, units: usize) -> bool {
+    let short = matches!(
         op,
         Op::Push(_) | Op::Lease(_) | Op::Settle(_) | Op::Extend(_) | Op::Find(_) | Op::Publish(_)
-    )
+    );
+    short && units <= LIGHT
 }

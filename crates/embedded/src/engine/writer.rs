@@ -1,6 +1,6 @@
 //! Groups of records go to the files, and answers go out when that is done.
 //!
-//! The core thread writes itself: a write is a copy into the operating system's cache, which costs less than waking
+//! Whoever has the core writes itself: a write is a copy into the operating system's cache, which costs less than waking
 //! another thread to do it, and what waits only for that, such as a lease, is answered at once and not behind a sync. Syncs
 //! are slow and have a thread of their own; while it makes one, the next answers collect for the next.
 
@@ -30,7 +30,7 @@ pub struct Waiting {
     pub after: After,
 }
 
-/// The outcome of one round of the core thread.
+/// The outcome of one round of the core.
 pub struct Batch {
     pub writes: Vec<Write>,
     pub waiting: Vec<Waiting>,
@@ -39,7 +39,7 @@ pub struct Batch {
     pub units: usize,
 }
 
-/// The core thread's side.
+/// The core's side.
 pub struct Writer {
     shared: Arc<Shared>,
     sync: Sync,
