@@ -11,6 +11,7 @@ mod oracle;
 mod store;
 
 mod full;
+mod mend;
 mod power;
 mod rot;
 mod seeds;

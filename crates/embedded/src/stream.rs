@@ -161,10 +161,15 @@ impl Stream {
         let mut count = in_memory.filter(|spot| log.in_line(spot.place)).count() as u64;
         for source in &self.sources {
             count += u64::from(log.in_line(source.head.place));
-            for at in source.rest.clone() {
-                let spot = log.entry(source.head.place.segment, at)?;
-                count += u64::from(log.in_line(spot.place));
-            }
+            count += log.unmoved(|log| {
+                let mut rest = 0;
+                for at in source.rest.clone() {
+                    let spot = log.entry(source.head.place.segment, at)?;
+                    rest +=
+                        u64::from(log.in_line(spot.place) && spot.order() > source.head.order());
+                }
+                Ok(rest)
+            })?;
         }
         Ok(count)
     }

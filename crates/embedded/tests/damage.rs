@@ -108,6 +108,33 @@ fn five_thousand_flipped_bits_of_a_killed_store_are_noticed_or_harmless() {
 }
 
 #[test]
+fn damage_in_index_files_is_always_harmless() {
+    let (disk, shown) = store(true);
+    let mut names = disk.list().expect("names");
+    names.retain(|name| name.ends_with(".idx"));
+    let mut rng = Rng::new(6);
+    let mut tally = Tally::default();
+    for _ in 0..1000 {
+        let name = &names[rng.below(names.len() as u64) as usize];
+        let len = disk.content(name).expect("a file").len() as u64;
+        let (byte, bit) = (rng.below(len), rng.below(8) as u8);
+        let image = disk.kill();
+        match rng.below(10) {
+            0 => image.truncate(name, byte).expect("a file"),
+            1 => image.delete(name).expect("a file"),
+            _ => image.flip_bit(name, byte, bit).expect("a bit"),
+        }
+        tally.look(
+            &image,
+            &shown,
+            &format!("bit {bit} of byte {byte} of {name}"),
+        );
+    }
+    println!("{tally:?}");
+    assert_eq!((tally.refused, tally.noticed), (0, 0), "{tally:?}");
+}
+
+#[test]
 fn a_file_that_is_cut_short_or_missing_is_noticed_or_harmless() {
     let (disk, shown) = store(true);
     let mut tally = Tally::default();

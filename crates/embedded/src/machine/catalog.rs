@@ -184,12 +184,16 @@ impl Machine {
             }
         }
         for (segment, range) in self.line_ranges(number, base) {
-            let start = self.log.lower_bound(segment, range.clone(), (low + 1, 0))?;
-            let end = self.log.lower_bound(segment, range, (high + 1, 0))?;
-            for at in start..end {
-                let spot = self.log.entry(segment, at)?;
-                count += u64::from(self.log.in_line(spot.place));
-            }
+            count += self.log.unmoved(|log| {
+                let start = log.lower_bound(segment, range.clone(), (low + 1, 0))?;
+                let end = log.lower_bound(segment, range.clone(), (high + 1, 0))?;
+                let mut passed = 0;
+                for at in start..end {
+                    let spot = log.entry(segment, at)?;
+                    passed += u64::from(log.in_line(spot.place));
+                }
+                Ok(passed)
+            })?;
         }
         Ok(count)
     }
@@ -241,19 +245,20 @@ impl Machine {
                 }
             }
             for (segment, range) in self.line_ranges(number, base) {
-                let start = self
-                    .log
-                    .lower_bound(segment, range.clone(), (after + 1, 0))?;
-                for at in start..range.end {
-                    let spot = self.log.entry(segment, at)?;
-                    if best.is_some_and(|best| best <= spot.time) {
-                        break;
+                let first = self.log.unmoved(|log| {
+                    let start = log.lower_bound(segment, range.clone(), (after + 1, 0))?;
+                    for at in start..range.end {
+                        let spot = log.entry(segment, at)?;
+                        if best.is_some_and(|best| best <= spot.time) {
+                            break;
+                        }
+                        if log.in_line(spot.place) {
+                            return Ok(Some(spot.time));
+                        }
                     }
-                    if self.log.in_line(spot.place) {
-                        best = Some(spot.time);
-                        break;
-                    }
-                }
+                    Ok(None)
+                })?;
+                best = first.or(best);
             }
             let on_wall = best.map(|at| {
                 now.on_wall(auxo_core::Due {

@@ -167,11 +167,7 @@ impl Machine {
         for listed in loaded.segments {
             let indexed = listed.number < loaded.position.segment
                 && names.contains(&index_name(listed.number));
-            let index = if indexed {
-                self.open_index(listed.number)?
-            } else {
-                None
-            };
+            let index = indexed.then(|| self.open_index(listed.number)).flatten();
             match index {
                 Some(index) => {
                     self.log.segment_mut(listed.number).finder = Finder::File(index);
@@ -215,13 +211,9 @@ impl Machine {
         Ok(segment)
     }
 
-    /// An index that is damaged is not needed: what it says is in the segment.
-    fn open_index(&self, number: u32) -> Step<Option<Index>> {
-        match Index::open(&*self.log.disk, &index_name(number), u64::from(number)) {
-            Ok(index) => Ok(Some(index)),
-            Err(trouble) if trouble.is_damage() => Ok(None),
-            Err(trouble) => Err(trouble),
-        }
+    /// An index that is damaged or cannot be read is not needed: what it says is in the segment.
+    fn open_index(&self, number: u32) -> Option<Index> {
+        Index::open(&*self.log.disk, &index_name(number), u64::from(number)).ok()
     }
 
     /// Reads a segment whose state is known, but of which no index file tells where its records are.

@@ -7,18 +7,19 @@
 
 mod compact;
 mod lines;
-mod sealed;
 mod task;
+
+use std::collections::BTreeSet;
 
 use auxo_core::time::Now;
 use auxo_core::{Code, Error};
 
-use self::sealed::Sealed;
 pub use self::task::{Done, Reserve, Task};
 use self::task::{blank, is_full};
 use super::{Machine, Step};
 use crate::damage::Trouble;
 use crate::record::Position;
+use crate::sealed::Sealed;
 use crate::segment::{Finder, index_name, log_name, spill};
 
 pub const CHECKPOINT: &str = "checkpoint";
@@ -44,6 +45,8 @@ pub struct Upkeep {
     checkpointing: Option<(Vec<u32>, Position)>,
     /// When a checkpoint, for which there was no space, is tried again.
     refused_until: Option<u64>,
+    /// Segments whose index file was made anew because it was damaged.
+    replaced: BTreeSet<u32>,
     /// The segment being emptied, and how far that is.
     compacting: Option<(u32, u32)>,
 }
@@ -126,14 +129,20 @@ impl Machine {
             return;
         }
         self.upkeep.indexing.push(number);
-        let segment = self.log.segment(number);
-        self.out.tasks.push(Task::Index(Sealed {
-            number,
-            file: segment.file.clone(),
-            len: segment.len,
-            salts: segment.salts.clone(),
-            live: segment.live.clone(),
-        }));
+        let sealed = Sealed::of(self.log.segment(number));
+        self.out.tasks.push(Task::Index(sealed));
+    }
+
+    /// Segments whose index turned out to be damaged get a new file. Once is enough: where that one is damaged as well,
+    /// the disk is not to be trusted with a third, and the index stays in memory.
+    fn replace_mended(&mut self) {
+        let emptying = self.upkeep.compacting.map(|(number, _)| number);
+        for number in std::mem::take(&mut self.log.mended) {
+            let there = self.log.segments.contains_key(&number) && Some(number) != emptying;
+            if there && self.upkeep.replaced.insert(number) {
+                self.index(number);
+            }
+        }
     }
 
     /// Why something that takes about `bytes` cannot be written now: the disk is full, and so is what was kept for that.
@@ -200,6 +209,7 @@ impl Machine {
             self.fail(trouble);
             return;
         }
+        self.replace_mended();
         self.prepare(now);
         let wait = self
             .upkeep
@@ -313,6 +323,9 @@ impl Machine {
                     Ok(index) => self.adopt_index(number, index)?,
                     // It stays in memory until there is space.
                     Err(Trouble::Io { error, .. }) if is_full(&error) => {}
+                    // Read back at once and already damaged: the segment does without.
+                    Err(trouble) if trouble.is_damage() && trouble.file() == index_name(number) => {
+                    }
                     Err(trouble) => return Err(trouble),
                 }
             }
@@ -348,6 +361,7 @@ impl Machine {
                 .remove(number)
                 .is_some_and(|segment| matches!(segment.finder, Finder::File(_)));
             self.detach(number);
+            self.upkeep.replaced.remove(&number);
             if indexed {
                 names.push(index_name(number));
             }

@@ -7,8 +7,7 @@ use crate::segment::Finder;
 impl Machine {
     /// The index file takes over from memory.
     pub(super) fn adopt_index(&mut self, number: u32, index: Index) -> Step<()> {
-        if let Some(segment) = self.log.segments.get_mut(&number) {
-            segment.finder = Finder::File(index);
+        if self.log.adopt(number, index) {
             self.detach(number);
             self.attach_lines(number, None)?;
         }

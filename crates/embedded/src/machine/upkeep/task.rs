@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::super::checkpoint::VERSION;
-use super::sealed::Sealed;
 use super::{CHECKPOINT, RESERVE};
 use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::index::Index;
+use crate::sealed::Sealed;
 use crate::segment::{Blank, spill};
 use crate::snapshot;
 

@@ -1,17 +1,27 @@
-//! Reading a sealed segment to write its index file.
+//! A sealed segment is read for its index: when it gets its index file, and when that file turns out to be damaged.
 
 use std::sync::Arc;
 
-use super::super::classes;
+use hashbrown::HashMap;
+
 use crate::bits::Bits;
 use crate::damage::Trouble;
-use crate::disk::{Disk, DiskFile};
-use crate::index::{Draft, Index};
+use crate::disk::{Disk, DiskFile, SimDisk};
+use crate::index::{Draft, Entry, Index, StreamKey};
+use crate::machine::classes;
 use crate::record::{self, HEAD};
-use crate::segment::{HEADER, index_name, log_name};
+use crate::segment::{HEADER, Segment, index_name, log_name};
 
 /// How much of a sealed segment is read at once.
 const PIECE: usize = 1 << 20;
+
+/// An entry for no record: no segment has so many.
+const NOWHERE: Entry = Entry {
+    time: 0,
+    id: 0,
+    ord: u32::MAX,
+    offset: 0,
+};
 
 /// What is needed to index a segment.
 pub struct Sealed {
@@ -23,14 +33,55 @@ pub struct Sealed {
 }
 
 impl Sealed {
+    pub fn of(segment: &Segment) -> Sealed {
+        Sealed {
+            number: segment.number,
+            file: segment.file.clone(),
+            len: segment.len,
+            salts: segment.salts.clone(),
+            live: segment.live.clone(),
+        }
+    }
+
     /// Reads the segment and writes its index file, with the records that are current.
-    pub(super) fn index(self, disk: &dyn Disk) -> std::result::Result<Index, Trouble> {
+    pub fn index(self, disk: &dyn Disk) -> std::result::Result<Index, Trouble> {
         let draft = self.draft()?;
         let name = index_name(self.number);
         draft
             .write(disk, &name)
             .map_err(|error| Trouble::io(&name, error))?;
         Index::open(disk, &name, u64::from(self.number))
+    }
+
+    /// Reads the segment and makes an index in memory that stands in for a damaged one.
+    ///
+    /// Whoever is in the middle of a stream of the damaged index remembers a position in it, so each stream keeps its
+    /// length. What is not current any more is replaced by entries that lead nowhere and stand in front: a job can move
+    /// to a later position by that, never to an earlier one that somebody has already passed.
+    pub fn stand_in(&self, damaged: &Index) -> std::result::Result<Index, Trouble> {
+        // Trouble with it, which cannot be, is not to be taken for trouble with a file.
+        let name = format!("{} in memory", index_name(self.number));
+        let mut draft = self.draft()?;
+        let mut found: HashMap<StreamKey, u32> = HashMap::new();
+        for (key, _) in &draft.entries {
+            *found.entry(*key).or_default() += 1;
+        }
+        for (key, range) in damaged.streams() {
+            let missing =
+                (range.len() as u32).saturating_sub(found.get(&key).copied().unwrap_or(0));
+            let nowhere = (0..missing).map(|_| (key, NOWHERE));
+            draft.entries.extend(nowhere);
+        }
+        let memory = SimDisk::new();
+        draft
+            .write(&memory, &name)
+            .map_err(|error| Trouble::io(&name, error))?;
+        let index = Index::open(&memory, &name, u64::from(self.number))?;
+        if !index.streams().eq(damaged.streams()) {
+            let what = "the index is damaged, and what it kept in memory does not fit the segment";
+            return Err(Trouble::damaged(name, 0, what));
+        }
+        Ok(index)
     }
 
     fn draft(&self) -> std::result::Result<Draft, Trouble> {
