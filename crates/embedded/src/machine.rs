@@ -228,10 +228,9 @@ impl Machine {
             });
             return;
         }
-        let step = self
-            .make_room(now)
-            .and_then(|()| self.step(ticket, op, now));
-        match step {
+        let room = self.make_room(now);
+        let before = self.log.position();
+        match room.and_then(|()| self.step(ticket, op, now)) {
             Ok(Some((reply, after))) => self.out.answers.push(Answer {
                 ticket,
                 reply,
@@ -239,7 +238,15 @@ impl Machine {
             }),
             Ok(None) => {}
             Err(trouble) => {
-                let error = self.fail(trouble);
+                let mut error = self.fail(trouble);
+                if self.log.position() != before {
+                    // Its first records are in the group, which is written whatever comes after.
+                    let message = format!(
+                        "{}; this was half done by then: it may or may not have happened",
+                        error.message()
+                    );
+                    error = Error::new(Code::UnknownOutcome, message);
+                }
                 self.out.answers.push(Answer {
                     ticket,
                     reply: Err(error),
