@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Action, Ask, Mode, Order, Outcome, Retry, Settle, Target};
-use auxo_core::job::{Backoff, JobSpec};
+use auxo_core::engine::{Accepted, Action, Ask, Mode, Order, Outcome, Retry, Settle, Target};
+use auxo_core::job::{Backoff, JobSpec, Key, OnDuplicate};
 use auxo_core::time::Now;
 use auxo_core::{Code, JobId, NewJob, QueueName, Token};
 use bytes::Bytes;
@@ -190,6 +190,33 @@ fn on_a_full_disk_every_job_can_still_be_leased_failed_deleted_and_acked() {
         assert_eq!(audit.problems, Vec::<String>::new());
     }
     println!("{jobs} jobs on 40 full disks, {moves} moves, none refused");
+}
+
+#[test]
+fn a_full_disk_refuses_what_would_replace_a_job_too() {
+    let mut full = full(4, 6 * SEGMENT);
+    let replace = |full: &mut Full, len: usize| {
+        let spec = JobSpec {
+            payload: Bytes::from(vec![7; len]),
+            key: Some(Key {
+                name: "k".into(),
+                on_duplicate: OnDuplicate::Replace,
+                window: Duration::ZERO,
+            }),
+            ..JobSpec::default()
+        };
+        let queue = queue();
+        match full.act(Op::Push(vec![NewJob { queue, spec }])) {
+            Reply::Push(mut pushed) => pushed.pop().unwrap(),
+            _ => panic!("another answer"),
+        }
+    };
+    replace(&mut full, 100).unwrap();
+    assert_eq!(replace(&mut full, 50).unwrap().how, Accepted::Replaced);
+    full.fill(3_000);
+    let refused = replace(&mut full, 50).unwrap_err();
+    assert_eq!(refused.code(), Code::QueueFull);
+    assert!(refused.message().contains("disk is full"), "{refused}");
 }
 
 #[test]
