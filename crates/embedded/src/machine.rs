@@ -181,6 +181,7 @@ pub struct Machine {
     /// Segments below this one are covered by the checkpoint on the disk.
     checkpointed: u32,
     upkeep: upkeep::Upkeep,
+    audits: audit::Audits,
     /// Whether somebody watches.
     pub watched: bool,
     sequence: u64,
@@ -293,7 +294,10 @@ impl Machine {
                 self.publish(message, now)?.map(Reply::Publish),
                 After::Synced,
             ))),
-            Op::Audit => read(Reply::Audit(self.audit(now)?)),
+            Op::Audit => {
+                let audit = self.audit(ticket)?;
+                Ok(audit.map(|audit| (Ok(Reply::Audit(audit)), After::Nothing)))
+            }
         }
     }
 
@@ -335,6 +339,7 @@ impl Machine {
                 after: After::Nothing,
             });
         }
+        self.stop_audits(&error);
         self.wait_ends.clear();
         self.alarms.clear();
     }
@@ -374,6 +379,7 @@ impl Machine {
         let payload = job.payload.len() as u32;
         let place = self.admit(job, segment, offset, weight);
         if let Some(previous) = put.previous {
+            self.count_before_it_goes(previous.place, put.from, job.queue, previous.payload);
             self.log
                 .segment_mut(previous.place.segment)
                 .kill(previous.place.ord, previous.weight);
@@ -488,6 +494,7 @@ impl Machine {
     }
 
     fn absorb_remove(&mut self, remove: &Remove) {
+        self.count_before_it_goes(remove.place, remove.from, remove.queue, remove.payload);
         self.log
             .segment_mut(remove.place.segment)
             .kill(remove.place.ord, remove.weight);
@@ -541,6 +548,7 @@ impl Machine {
         let Some(held) = self.leases.remove(&id.0) else {
             return;
         };
+        self.count_before_it_goes(held.place, From::Leased, held.queue, held.payload);
         self.log
             .segment_mut(held.place.segment)
             .kill(held.place.ord, held.weight);

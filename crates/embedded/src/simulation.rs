@@ -11,6 +11,7 @@ mod oracle;
 mod store;
 
 mod full;
+mod long_audit;
 mod mend;
 mod power;
 mod rot;

@@ -155,23 +155,20 @@ impl Stream {
         })
     }
 
-    /// How many entries that count the stream will yield.
-    pub fn count(&self, log: &mut Log) -> Result<u64, Trouble> {
-        let in_memory = self.memory(Bound::Unbounded, Bound::Unbounded);
-        let mut count = in_memory.filter(|spot| log.in_line(spot.place)).count() as u64;
-        for source in &self.sources {
-            count += u64::from(log.in_line(source.head.place));
-            count += log.unmoved(|log| {
-                let mut rest = 0;
-                for at in source.rest.clone() {
-                    let spot = log.entry(source.head.place.segment, at)?;
-                    rest +=
-                        u64::from(log.in_line(spot.place) && spot.order() > source.head.order());
-                }
-                Ok(rest)
-            })?;
-        }
-        Ok(count)
+    /// Whether the stream will yield this entry. Of an index file it is enough that the stream has not passed it.
+    pub fn leads_to(&self, spot: &Spot) -> bool {
+        let from = self
+            .fifo
+            .partition_point(|other| other.order() < spot.order());
+        let equal = self.fifo.range(from..);
+        equal
+            .take_while(|other| other.order() == spot.order())
+            .any(|other| other.place == spot.place)
+            || self.others.get(&spot.order()) == Some(&spot.place)
+            || self.sources.iter().any(|source| {
+                source.head.place.segment == spot.place.segment
+                    && source.head.order() <= spot.order()
+            })
     }
 
     /// Moves the source with the smallest head on.

@@ -272,6 +272,7 @@ impl Machine {
     /// Stops waiting, without an answer.
     pub fn abandon(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiting.remove(&ticket) else {
+            self.abandon_audit(ticket);
             return;
         };
         self.wait_ends.remove(&(waiter.until, ticket));

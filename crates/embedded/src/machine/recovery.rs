@@ -69,6 +69,7 @@ impl Machine {
             written: Position::default(),
             checkpointed: 0,
             upkeep: Upkeep::default(),
+            audits: Default::default(),
             watched: false,
             sequence: 0,
             broken: None,

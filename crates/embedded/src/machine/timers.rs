@@ -57,13 +57,17 @@ impl Machine {
         }
         self.serve_dirty(now)?;
         self.end_waits(now);
-        Ok(more)
+        self.go_on_auditing()?;
+        Ok(more || self.auditing())
     }
 
     /// How long until time brings something; `None` while it does not.
     pub fn next_wake(&mut self, now: Now) -> Option<Duration> {
         if self.broken.is_some() {
             return None;
+        }
+        if self.auditing() {
+            return Some(Duration::ZERO);
         }
         if self.no_room(0).is_some() {
             // Nothing can be written down; only space changes that.
