@@ -151,15 +151,7 @@ impl Machine {
         let frontier = self.queues[number as usize].lined(base).frontier;
         let (low, high) = (frontier.min(now), frontier.max(now));
         let passed = self.count_line(number, base, low, high)?;
-        let lined = self.queues[number as usize].lined(base);
-        lined.frontier = now;
-        let (from, to) = if now > frontier {
-            (&mut lined.later, &mut lined.ready)
-        } else {
-            (&mut lined.ready, &mut lined.later)
-        };
-        *from -= passed;
-        *to += passed;
+        self.queues[number as usize].lined(base).pass(now, passed);
         Ok(())
     }
 

@@ -47,6 +47,18 @@ impl Lined {
         }
     }
 
+    /// Moves the frontier over so many jobs.
+    pub fn pass(&mut self, now: u64, passed: u64) {
+        let (from, to) = if now > self.frontier {
+            (&mut self.later, &mut self.ready)
+        } else {
+            (&mut self.ready, &mut self.later)
+        };
+        less(from, passed);
+        *to += passed;
+        self.frontier = now;
+    }
+
     /// Moves the frontier without counting, if there is nothing to count.
     pub fn follow(&mut self, now: u64) -> bool {
         let nothing = if now >= self.frontier {
@@ -160,6 +172,22 @@ fn less(count: &mut u64, by: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "taken from a count of 2"))]
+    fn a_frontier_that_passes_more_jobs_than_are_counted_wraps_nothing() {
+        let mut lined = Lined {
+            frontier: 10,
+            ready: 0,
+            later: 2,
+        };
+        lined.pass(20, 1);
+        assert_eq!((lined.frontier, lined.ready, lined.later), (20, 1, 1));
+        lined.pass(5, 1);
+        assert_eq!((lined.frontier, lined.ready, lined.later), (5, 0, 2));
+        lined.pass(30, 3);
+        assert_eq!((lined.frontier, lined.ready, lined.later), (30, 3, 0));
+    }
 
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "taken from a count of 0"))]
