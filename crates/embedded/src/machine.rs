@@ -163,10 +163,12 @@ pub struct Machine {
     stamp: Timestamp,
     waiting: HashMap<Ticket, Waiter>,
     /// Who waits for queues that do not exist yet.
-    strangers: HashMap<QueueName, Vec<Ticket>>,
+    strangers: HashMap<QueueName, BTreeMap<u64, Ticket>>,
+    /// How many lease calls have waited.
+    arrivals: u64,
     wait_ends: BTreeSet<(u64, Ticket)>,
     alarms: BTreeSet<(u64, u32)>,
-    /// Queues with waiters in which something changed.
+    /// Queues in which something changed for those who wait, each once.
     dirty: Vec<u32>,
     /// The earliest tick of a schedule on the steady clock, if it is known.
     next_tick: Option<u64>,
@@ -215,6 +217,8 @@ struct Held {
 struct Waiter {
     ask: Ask,
     until: u64,
+    /// Its number among all that ever waited.
+    arrival: u64,
 }
 
 impl Machine {
@@ -431,7 +435,7 @@ impl Machine {
             Kept::Waiting => {
                 self.join_line(job, place);
                 if !self.queues[job.queue as usize].waiters.is_empty() {
-                    self.dirty.push(job.queue);
+                    self.stir(job.queue);
                 }
                 if let Some(expires) = job.expires {
                     let spot = Spot {

@@ -34,7 +34,7 @@ impl Machine {
                 if self.absorb_queue(number, name, config) {
                     self.rebuild_lanes(number)?;
                 }
-                self.dirty.push(number);
+                self.stir(number);
                 Ok(())
             }
             Change::Subscribe(subscription) => {

@@ -1,6 +1,6 @@
 //! One queue as the machine keeps it, and the arithmetic of its counts and books.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use auxo_core::bucket::Bucket;
 use auxo_core::job::QueueName;
@@ -21,8 +21,10 @@ pub struct Queue {
     pub lined: [Lined; 2],
     pub lanes: Lanes,
     pub bucket: Option<Bucket>,
-    /// Lease calls that wait for this queue, oldest first; some may be gone.
-    pub waiters: VecDeque<Ticket>,
+    /// Lease calls that wait for this queue, by when they came.
+    pub waiters: BTreeMap<u64, Ticket>,
+    /// Something changed for those who wait, and nobody has looked yet.
+    pub dirty: bool,
     /// When somebody must look at the queue again, on the steady clock.
     pub alarm: Option<u64>,
     pub last_asked: Option<Timestamp>,
@@ -85,7 +87,8 @@ impl Queue {
             lined: [Lined::default(); 2],
             lanes: Lanes::default(),
             bucket: None,
-            waiters: VecDeque::new(),
+            waiters: BTreeMap::new(),
+            dirty: false,
             alarm: None,
             last_asked: None,
         }

@@ -58,6 +58,7 @@ impl Machine {
             stamp: Timestamp(0),
             waiting: HashMap::new(),
             strangers: HashMap::new(),
+            arrivals: 0,
             wait_ends: Default::default(),
             alarms: Default::default(),
             dirty: Vec::new(),

@@ -53,7 +53,7 @@ impl Machine {
         {
             self.alarms.pop_first();
             self.queues[number as usize].alarm = None;
-            self.dirty.push(number);
+            self.stir(number);
         }
         self.serve_dirty(now)?;
         self.end_waits(now);
@@ -128,10 +128,10 @@ impl Machine {
             return;
         }
         self.lead = Some(lead);
-        for (number, queue) in self.queues.iter_mut().enumerate() {
-            queue.lanes.unpark();
-            if !queue.waiters.is_empty() {
-                self.dirty.push(number as u32);
+        for number in 0..self.queues.len() {
+            self.queues[number].lanes.unpark();
+            if !self.queues[number].waiters.is_empty() {
+                self.stir(number as u32);
             }
         }
         if (lead - before).abs() > STEP {
