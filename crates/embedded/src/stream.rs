@@ -82,13 +82,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Forgets the entries of a segment: its index file takes over from memory, or the segment is given up.
-    pub fn detach(&mut self, segment: u32) {
-        self.fifo.retain(|spot| spot.place.segment != segment);
+    /// Forgets the other entries: an index file takes over from memory, or segments are given up.
+    pub fn retain(&mut self, stays: impl Fn(&Place) -> bool) {
+        self.fifo.retain(|spot| stays(&spot.place));
         self.fifo.shrink_to(self.fifo.len() * 2);
-        self.others.retain(|_, place| place.segment != segment);
-        self.sources
-            .retain(|source| source.head.place.segment != segment);
+        self.others.retain(|_, place| stays(place));
+        self.sources.retain(|source| stays(&source.head.place));
     }
 
     /// The first entry that counts.

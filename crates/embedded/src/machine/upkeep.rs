@@ -354,13 +354,13 @@ impl Machine {
     /// Lets go of segments that the checkpoint on the disk does without.
     fn give_up(&mut self, freed: Vec<u32>, position: Position) {
         self.checkpointed = position.segment;
+        self.detach(&freed);
         let mut names = Vec::new();
         for number in freed {
             let indexed = self
                 .log
                 .remove(number)
                 .is_some_and(|segment| matches!(segment.finder, Finder::File(_)));
-            self.detach(number);
             self.upkeep.replaced.remove(&number);
             if indexed {
                 names.push(index_name(number));

@@ -2,36 +2,39 @@
 
 use super::super::{Machine, Step, classes};
 use crate::index::Index;
+use crate::record::Place;
 use crate::segment::Finder;
 
 impl Machine {
     /// The index file takes over from memory.
     pub(super) fn adopt_index(&mut self, number: u32, index: Index) -> Step<()> {
         if self.log.adopt(number, index) {
-            self.detach(number);
+            self.detach(&[number]);
             self.attach_lines(number, None)?;
         }
         Ok(())
     }
 
-    /// Forgets what the streams and maps know about a segment's records.
-    pub(super) fn detach(&mut self, number: u32) {
+    /// Forgets what the streams and maps know about the records of these segments, which are in order. All in one go: it
+    /// passes by every line there is.
+    pub(super) fn detach(&mut self, numbers: &[u32]) {
+        let stays = |place: &Place| numbers.binary_search(&place.segment).is_err();
         for queue in &mut self.queues {
             for lane in queue.lanes.values_mut() {
                 for line in lane.lines_mut() {
-                    line.steady.detach(number);
-                    line.wall.detach(number);
+                    line.steady.retain(stays);
+                    line.wall.retain(stays);
                 }
             }
         }
         self.expiry
             .iter_mut()
             .chain([&mut self.keep])
-            .for_each(|stream| stream.detach(number));
-        self.recent_dead.retain(|_, place| place.segment != number);
-        self.recent_done.retain(|_, place| place.segment != number);
+            .for_each(|stream| stream.retain(stays));
+        self.recent_dead.retain(|_, place| stays(place));
+        self.recent_done.retain(|_, place| stays(place));
         self.recent_keys.retain(|_, places| {
-            places.retain(|place| place.segment != number);
+            places.retain(stays);
             !places.is_empty()
         });
     }
