@@ -180,8 +180,8 @@ pub struct Machine {
     pub synced: Position,
     /// Up to where the log is in the files.
     pub written: Position,
-    /// Segments below this one are covered by the checkpoint on the disk.
-    checkpointed: u32,
+    /// The checkpoint on the disk covers the log up to here. What lies before was synced for it, whoever else syncs.
+    checkpointed: Position,
     upkeep: upkeep::Upkeep,
     audits: audit::Audits,
     /// Whether somebody watches.
@@ -319,9 +319,14 @@ impl Machine {
 
     fn commit(&mut self, now: Now) {
         self.stamp = self.stamp.max(now.steady);
-        if let Some(write) = self.log.commit(self.synced, self.stamp) {
+        if let Some(write) = self.log.commit(self.safe(), self.stamp) {
             self.out.writes.push(write);
         }
+    }
+
+    /// Up to where the log is known to be on the disk.
+    fn safe(&self) -> Position {
+        self.synced.max(self.checkpointed)
     }
 
     /// Stops for good: what cannot be read or written must not be guessed at.

@@ -16,3 +16,4 @@ mod mend;
 mod power;
 mod rot;
 mod seeds;
+mod unsynced;

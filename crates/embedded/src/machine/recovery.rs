@@ -68,7 +68,7 @@ impl Machine {
             wall_steps: 0,
             synced: Position::default(),
             written: Position::default(),
-            checkpointed: 0,
+            checkpointed: Position::default(),
             upkeep: Upkeep::default(),
             audits: Default::default(),
             watched: false,
@@ -160,7 +160,7 @@ impl Machine {
         let mut loaded = self
             .load_checkpoint(body)
             .ok_or_else(|| Trouble::damaged(CHECKPOINT, 0, "the checkpoint cannot be read"))?;
-        self.checkpointed = loaded.position.segment;
+        self.checkpointed = loaded.position;
         for listed in &loaded.segments {
             let segment = self.open_segment(listed)?;
             self.log.segments.insert(listed.number, segment);

@@ -84,7 +84,7 @@ impl Machine {
         };
         let sealed = self.log.active;
         self.stamp = self.stamp.max(now.steady);
-        let write = self.log.roll(blank, self.synced, self.stamp);
+        let write = self.log.roll(blank, self.safe(), self.stamp);
         self.out.writes.extend(write);
         self.index_stragglers(sealed);
         self.index_if_worth(sealed);
@@ -279,7 +279,7 @@ impl Machine {
         let freed = self.empty_segments();
         let position = self.log.position();
         let body = self.encode_checkpoint(&freed);
-        let unsynced = self.log.segments.range(self.synced.segment..);
+        let unsynced = self.log.segments.range(self.safe().segment..);
         let sync = unsynced.map(|(_, segment)| segment.file.clone()).collect();
         self.upkeep.checkpointing = Some((freed, position));
         self.out.tasks.push(Task::Checkpoint { sync, body });
@@ -353,7 +353,7 @@ impl Machine {
 
     /// Lets go of segments that the checkpoint on the disk does without.
     fn give_up(&mut self, freed: Vec<u32>, position: Position) {
-        self.checkpointed = position.segment;
+        self.checkpointed = position;
         self.detach(&freed);
         let mut names = Vec::new();
         for number in freed {
