@@ -45,6 +45,8 @@ pub struct Upkeep {
     checkpointing: Option<(Vec<u32>, Position)>,
     /// When a checkpoint, for which there was no space, is tried again.
     refused_until: Option<u64>,
+    /// How much space the next checkpoint may need.
+    ballast: u64,
     /// Segments whose index file was made anew because it was damaged.
     replaced: BTreeSet<u32>,
     /// The segment being emptied, and how far that is.
@@ -242,7 +244,12 @@ impl Machine {
         if !self.upkeep.reserving {
             self.upkeep.reserving = true;
             let size = self.settings.segment_size;
-            self.out.tasks.push(Task::Reserve { size, reuse });
+            let ballast = self.ballast();
+            self.out.tasks.push(Task::Reserve {
+                size,
+                ballast,
+                reuse,
+            });
         }
     }
 
@@ -253,10 +260,12 @@ impl Machine {
             self.dice.roll() as u32,
             self.settings.segment_size,
         );
+        let ballast = self.ballast();
         self.out.tasks.push(Task::Prepare {
             number,
             salt,
             size,
+            ballast,
             reuse,
         });
     }
@@ -282,7 +291,20 @@ impl Machine {
         let unsynced = self.log.segments.range(self.safe().segment..);
         let sync = unsynced.map(|(_, segment)| segment.file.clone()).collect();
         self.upkeep.checkpointing = Some((freed, position));
-        self.out.tasks.push(Task::Checkpoint { sync, body });
+        // The next one may be larger: by what a segment of leases adds, and that is not known before.
+        self.upkeep.ballast = 2 * body.len() as u64;
+        let ballast = self.ballast();
+        self.out.tasks.push(Task::Checkpoint {
+            sync,
+            body,
+            ballast,
+        });
+    }
+
+    /// How much space is kept for the next checkpoint: it is written beside the last one.
+    fn ballast(&self) -> u64 {
+        let least = (self.settings.segment_size / 16).max(64 << 10);
+        self.upkeep.ballast.max(least)
     }
 
     /// Takes in what became of a task.
@@ -334,7 +356,12 @@ impl Machine {
                     return Ok(());
                 };
                 match written {
-                    Ok(()) => self.give_up(freed, position),
+                    Ok(reserve) => {
+                        self.give_up(freed, position);
+                        if reserve == Reserve::Missing {
+                            self.note_reserve(reserve, now.steady.0 + PATIENCE);
+                        }
+                    }
                     Err(error) if is_full(&error) => {
                         self.upkeep.refused_until = Some(now.steady.0 + PATIENCE);
                     }

@@ -73,12 +73,16 @@ impl Full {
     }
 
     fn lease(&mut self, max: u32) -> Vec<Token> {
+        self.lease_as(max, "w")
+    }
+
+    fn lease_as(&mut self, max: u32, worker: &str) -> Vec<Token> {
         let ask = Ask {
             queues: vec![queue()],
             max,
             wait: Duration::ZERO,
             ttr: None,
-            worker: "w".into(),
+            worker: worker.into(),
         };
         match self.act(Op::Lease(ask)) {
             Reply::Lease(leased) => leased.into_iter().map(|leased| leased.token).collect(),
@@ -217,6 +221,29 @@ fn a_full_disk_refuses_what_would_replace_a_job_too() {
     let refused = replace(&mut full, 50).unwrap_err();
     assert_eq!(refused.code(), Code::QueueFull);
     assert!(refused.message().contains("disk is full"), "{refused}");
+}
+
+#[test]
+fn a_large_checkpoint_can_be_written_on_a_full_disk() {
+    let mut full = full(5, 80 * SEGMENT);
+    for _ in 0..2_500 {
+        full.push(50).unwrap();
+    }
+    // Each lease is in every checkpoint, with the name of its worker.
+    let mut held = 0;
+    while held < 2_000 {
+        held += full.lease_as(100, &"w".repeat(200)).len();
+    }
+    full.fill(2_000);
+    // What is written again and again needs segments, and they are freed by checkpoints only.
+    for _ in 0..3_000 {
+        let token = full.lease(1).pop().expect("a job that nobody holds");
+        let back = Outcome::Release {
+            priority: None,
+            delay: None,
+        };
+        full.settle(token, back);
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub enum Task {
         number: u32,
         salt: u32,
         size: u64,
+        ballast: u64,
         reuse: Option<String>,
     },
     /// Writes the index file of a sealed segment.
@@ -30,9 +31,14 @@ pub enum Task {
     Checkpoint {
         sync: Vec<Arc<dyn DiskFile>>,
         body: Vec<u8>,
+        ballast: u64,
     },
     /// Makes the reserve, out of an old file if there is one.
-    Reserve { size: u64, reuse: Option<String> },
+    Reserve {
+        size: u64,
+        ballast: u64,
+        reuse: Option<String>,
+    },
     /// Removes files.
     Discard(Vec<String>),
 }
@@ -42,7 +48,8 @@ pub enum Done {
     Prepared(io::Result<(Blank, Reserve)>),
     Reserved(io::Result<Reserve>),
     Indexed(u32, std::result::Result<Index, Trouble>),
-    Checkpointed(io::Result<()>),
+    /// Whether there is ballast for the next one.
+    Checkpointed(io::Result<Reserve>),
     Discarded,
 }
 
@@ -61,21 +68,33 @@ impl Task {
                 number,
                 salt,
                 size,
+                ballast,
                 reuse,
             } => {
                 let made = blank(disk, number, salt, size, reuse.as_deref());
-                Done::Prepared(made.and_then(|(blank, _)| Ok((blank, fill_up(disk, size)?))))
+                Done::Prepared(
+                    made.and_then(|(blank, _)| Ok((blank, fill_up(disk, size, ballast)?))),
+                )
             }
-            Task::Reserve { size, reuse } => {
+            Task::Reserve {
+                size,
+                ballast,
+                reuse,
+            } => {
                 if let Some(old) = reuse {
                     // If it cannot be had, it is made anew below, or not at all.
                     let _ = disk.rename(&old, RESERVE);
                 }
-                Done::Reserved(fill_up(disk, size))
+                Done::Reserved(fill_up(disk, size, ballast))
             }
             Task::Index(sealed) => Done::Indexed(sealed.number, sealed.index(disk)),
-            Task::Checkpoint { sync, body } => {
-                Done::Checkpointed(write_checkpoint(disk, &sync, &body))
+            Task::Checkpoint {
+                sync,
+                body,
+                ballast,
+            } => {
+                let written = write_checkpoint(disk, &sync, &body);
+                Done::Checkpointed(written.and_then(|()| kept(weigh_down(disk, BALLAST, ballast))))
             }
             Task::Discard(names) => {
                 // What stays behind is removed at the next start.
@@ -103,27 +122,32 @@ pub(super) fn blank(
 }
 
 /// Sees to it that what a full disk is got out of with is there: without it nothing is lost, but nothing more is taken in.
-fn fill_up(disk: &dyn Disk, size: u64) -> io::Result<Reserve> {
-    let ballast = weigh_down(disk, BALLAST, (size / 16).max(64 << 10));
+fn fill_up(disk: &dyn Disk, size: u64, ballast: u64) -> io::Result<Reserve> {
+    let ballast = weigh_down(disk, BALLAST, ballast);
     let reserve = weigh_down(disk, RESERVE, size + spill(size));
-    match ballast.and(reserve) {
+    kept(ballast.and(reserve))
+}
+
+fn kept(made: io::Result<()>) -> io::Result<Reserve> {
+    match made {
         Ok(()) => Ok(Reserve::Kept),
         Err(error) if is_full(&error) => Ok(Reserve::Missing),
         Err(error) => Err(error),
     }
 }
 
+/// Makes the file at least so large.
 fn weigh_down(disk: &dyn Disk, name: &str, size: u64) -> io::Result<()> {
-    if disk
-        .open(name)
-        .and_then(|file| file.len())
-        .is_ok_and(|len| len >= size)
-    {
+    let file = match disk.open(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(name)?,
+        opened => opened?,
+    };
+    let before = file.len()?;
+    if before >= size {
         return Ok(());
     }
-    let made = disk.create(name).and_then(|file| file.allocate(size));
-    if made.is_err() {
-        // Half of it would count as all of it next time.
+    let made = file.allocate(size);
+    if made.is_err() && before == 0 {
         let _ = disk.remove(name);
     }
     made
