@@ -187,6 +187,7 @@ impl Model {
         match policy {
             Some(OnDuplicate::Return) => Ok(self.pushed(holder, Accepted::Existing, now)),
             Some(OnDuplicate::Replace) if life::next(Some(state), Event::Replace).is_some() => {
+                self.may_replace(holder, &job)?;
                 self.step(holder, Some(state), Event::Replace, now, "", "");
                 let replaced = self.job(holder);
                 replaced.set_spec(job.spec, now);
@@ -204,6 +205,25 @@ impl Model {
         let job = self.job(id);
         if matches!(job.phase, Phase::Waiting) && job.expired(now) {
             self.die(id, Event::Expire, DeadReason::Expired, now, "", "");
+        }
+    }
+
+    /// Whether the queue takes the job in the place of the other: it is none more, but it may be larger.
+    fn may_replace(&self, holder: JobId, job: &NewJob) -> Result<()> {
+        let config = &self.lines[&job.queue].config;
+        if config.paused_in {
+            return Err(Error::new(Code::QueuePaused, "the queue is paused"));
+        }
+        let (before, after) = (
+            self.jobs[&holder].spec.payload.len(),
+            job.spec.payload.len(),
+        );
+        let bytes = self.bytes(&job.queue) - before as u64 + after as u64;
+        match config.max_bytes {
+            Some(most) if after > before && bytes > most => {
+                Err(Error::new(Code::QueueFull, "the queue is full"))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -89,6 +89,7 @@ macro_rules! suite {
                 keys_are_unique_per_queue_only
                 a_key_twice_in_one_batch_makes_one_job
                 a_taken_key_is_answered_before_the_limits
+                a_replacement_is_refused_where_the_queue_takes_nothing
                 the_key_of_a_job_without_a_lease_is_held_for_its_window
             }
             lease {

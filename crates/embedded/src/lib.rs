@@ -16,6 +16,7 @@ mod mark;
 mod options;
 mod record;
 mod salvage;
+mod sealed;
 mod segment;
 #[cfg(test)]
 mod simulation;

@@ -4,6 +4,8 @@
 //! takes the finished groups with [`Log::commit`] and writes them to the disk. What was appended can be read at once: from
 //! the group being built, from the tail of groups that may not be on the disk yet, and else from the files.
 
+mod mend;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use bytes::Bytes;
 
 use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
-use crate::index::Pages;
+use crate::index::{Index, Pages};
 use crate::record::{self, Framer, Place, Position, Put, Record, Stored};
 use crate::segment::{Blank, Finder, Segment, log_name};
 use crate::stream::Spot;
@@ -56,6 +58,10 @@ pub struct Log {
     /// Chunks of which a record was read alone, newest last.
     missed: VecDeque<(u32, u32)>,
     pages: Pages,
+    /// Segments whose index was damaged and is now in memory, since this was last emptied.
+    pub mended: Vec<u32>,
+    /// How often that happened.
+    mends: u64,
 }
 
 impl Log {
@@ -74,6 +80,8 @@ impl Log {
             chunks: VecDeque::new(),
             missed: VecDeque::new(),
             pages: Pages::new(PAGES),
+            mended: Vec::new(),
+            mends: 0,
         }
     }
 
@@ -198,6 +206,15 @@ impl Log {
         last
     }
 
+    /// Finds a segment's records by its index from now on; answers whether the segment is there.
+    pub fn adopt(&mut self, number: u32, index: Index) -> bool {
+        self.pages.forget(u64::from(number));
+        let segment = self.segments.get_mut(&number);
+        segment
+            .map(|segment| segment.finder = Finder::File(index))
+            .is_some()
+    }
+
     /// Takes a segment out; answers it.
     pub fn remove(&mut self, number: u32) -> Option<Segment> {
         self.pages.forget(u64::from(number));
@@ -223,15 +240,7 @@ impl Log {
 
     /// An entry of a segment's index file.
     pub fn entry(&mut self, segment: u32, at: u32) -> Result<Spot, Trouble> {
-        let Some(Finder::File(index)) = self.segments.get(&segment).map(|segment| &segment.finder)
-        else {
-            return Err(Trouble::damaged(
-                log_name(segment),
-                0,
-                "the segment has no index",
-            ));
-        };
-        let entry = index.entry(at, &mut self.pages)?;
+        let entry = self.ask(segment, |index, pages| index.entry(at, pages))?;
         let place = Place {
             segment,
             ord: entry.ord,
@@ -246,6 +255,15 @@ impl Log {
 
     /// The current record of a job that is not leased.
     pub fn find_id(&mut self, id: u64) -> Result<Option<Place>, Trouble> {
+        loop {
+            match self.try_find_id(id) {
+                Err(trouble) => self.mend(trouble)?,
+                found => return found,
+            }
+        }
+    }
+
+    fn try_find_id(&mut self, id: u64) -> Result<Option<Place>, Trouble> {
         for segment in self.segments.values().rev() {
             let found = match &segment.finder {
                 Finder::Memory(recent) => recent.find(id).into_iter().collect(),
@@ -271,6 +289,15 @@ impl Log {
 
     /// The records in index files whose key has this hash and that are current.
     pub fn find_key(&mut self, hash: u64) -> Result<Vec<Place>, Trouble> {
+        loop {
+            match self.try_find_key(hash) {
+                Err(trouble) => self.mend(trouble)?,
+                found => return found,
+            }
+        }
+    }
+
+    fn try_find_key(&mut self, hash: u64) -> Result<Vec<Place>, Trouble> {
         let mut places = Vec::new();
         for segment in self.segments.values() {
             if let Finder::File(index) = &segment.finder {
@@ -295,10 +322,9 @@ impl Log {
         range: std::ops::Range<u32>,
         (time, id): (u64, u64),
     ) -> Result<u32, Trouble> {
-        match &self.segments[&segment].finder {
-            Finder::File(index) => index.lower_bound(range, time, id, &mut self.pages),
-            Finder::Memory(_) => Ok(range.start),
-        }
+        self.ask(segment, |index, pages| {
+            index.lower_bound(range.clone(), time, id, pages)
+        })
     }
 
     /// Reads a job record back.

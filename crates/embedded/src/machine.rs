@@ -163,10 +163,12 @@ pub struct Machine {
     stamp: Timestamp,
     waiting: HashMap<Ticket, Waiter>,
     /// Who waits for queues that do not exist yet.
-    strangers: HashMap<QueueName, Vec<Ticket>>,
+    strangers: HashMap<QueueName, BTreeMap<u64, Ticket>>,
+    /// How many lease calls have waited.
+    arrivals: u64,
     wait_ends: BTreeSet<(u64, Ticket)>,
     alarms: BTreeSet<(u64, u32)>,
-    /// Queues with waiters in which something changed.
+    /// Queues in which something changed for those who wait, each once.
     dirty: Vec<u32>,
     /// The earliest tick of a schedule on the steady clock, if it is known.
     next_tick: Option<u64>,
@@ -178,9 +180,10 @@ pub struct Machine {
     pub synced: Position,
     /// Up to where the log is in the files.
     pub written: Position,
-    /// Segments below this one are covered by the checkpoint on the disk.
-    checkpointed: u32,
+    /// The checkpoint on the disk covers the log up to here. What lies before was synced for it, whoever else syncs.
+    checkpointed: Position,
     upkeep: upkeep::Upkeep,
+    audits: audit::Audits,
     /// Whether somebody watches.
     pub watched: bool,
     sequence: u64,
@@ -214,6 +217,8 @@ struct Held {
 struct Waiter {
     ask: Ask,
     until: u64,
+    /// Its number among all that ever waited.
+    arrival: u64,
 }
 
 impl Machine {
@@ -228,10 +233,9 @@ impl Machine {
             });
             return;
         }
-        let step = self
-            .make_room(now)
-            .and_then(|()| self.step(ticket, op, now));
-        match step {
+        let room = self.make_room(now);
+        let before = self.log.position();
+        match room.and_then(|()| self.step(ticket, op, now)) {
             Ok(Some((reply, after))) => self.out.answers.push(Answer {
                 ticket,
                 reply,
@@ -239,7 +243,15 @@ impl Machine {
             }),
             Ok(None) => {}
             Err(trouble) => {
-                let error = self.fail(trouble);
+                let mut error = self.fail(trouble);
+                if self.log.position() != before {
+                    // Its first records are in the group, which is written whatever comes after.
+                    let message = format!(
+                        "{}; this was half done by then: it may or may not have happened",
+                        error.message()
+                    );
+                    error = Error::new(Code::UnknownOutcome, message);
+                }
                 self.out.answers.push(Answer {
                     ticket,
                     reply: Err(error),
@@ -286,7 +298,10 @@ impl Machine {
                 self.publish(message, now)?.map(Reply::Publish),
                 After::Synced,
             ))),
-            Op::Audit => read(Reply::Audit(self.audit(now)?)),
+            Op::Audit => {
+                let audit = self.audit(ticket)?;
+                Ok(audit.map(|audit| (Ok(Reply::Audit(audit)), After::Nothing)))
+            }
         }
     }
 
@@ -304,9 +319,14 @@ impl Machine {
 
     fn commit(&mut self, now: Now) {
         self.stamp = self.stamp.max(now.steady);
-        if let Some(write) = self.log.commit(self.synced, self.stamp) {
+        if let Some(write) = self.log.commit(self.safe(), self.stamp) {
             self.out.writes.push(write);
         }
+    }
+
+    /// Up to where the log is known to be on the disk.
+    fn safe(&self) -> Position {
+        self.synced.max(self.checkpointed)
     }
 
     /// Stops for good: what cannot be read or written must not be guessed at.
@@ -328,6 +348,7 @@ impl Machine {
                 after: After::Nothing,
             });
         }
+        self.stop_audits(&error);
         self.wait_ends.clear();
         self.alarms.clear();
     }
@@ -367,6 +388,7 @@ impl Machine {
         let payload = job.payload.len() as u32;
         let place = self.admit(job, segment, offset, weight);
         if let Some(previous) = put.previous {
+            self.count_before_it_goes(previous.place, put.from, job.queue, previous.payload);
             self.log
                 .segment_mut(previous.place.segment)
                 .kill(previous.place.ord, previous.weight);
@@ -418,7 +440,7 @@ impl Machine {
             Kept::Waiting => {
                 self.join_line(job, place);
                 if !self.queues[job.queue as usize].waiters.is_empty() {
-                    self.dirty.push(job.queue);
+                    self.stir(job.queue);
                 }
                 if let Some(expires) = job.expires {
                     let spot = Spot {
@@ -481,6 +503,7 @@ impl Machine {
     }
 
     fn absorb_remove(&mut self, remove: &Remove) {
+        self.count_before_it_goes(remove.place, remove.from, remove.queue, remove.payload);
         self.log
             .segment_mut(remove.place.segment)
             .kill(remove.place.ord, remove.weight);
@@ -534,6 +557,7 @@ impl Machine {
         let Some(held) = self.leases.remove(&id.0) else {
             return;
         };
+        self.count_before_it_goes(held.place, From::Leased, held.queue, held.payload);
         self.log
             .segment_mut(held.place.segment)
             .kill(held.place.ord, held.weight);

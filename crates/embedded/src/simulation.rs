@@ -11,6 +11,9 @@ mod oracle;
 mod store;
 
 mod full;
+mod long_audit;
+mod mend;
 mod power;
 mod rot;
 mod seeds;
+mod unsynced;

@@ -82,13 +82,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Forgets the entries of a segment: its index file takes over from memory, or the segment is given up.
-    pub fn detach(&mut self, segment: u32) {
-        self.fifo.retain(|spot| spot.place.segment != segment);
+    /// Forgets the other entries: an index file takes over from memory, or segments are given up.
+    pub fn retain(&mut self, stays: impl Fn(&Place) -> bool) {
+        self.fifo.retain(|spot| stays(&spot.place));
         self.fifo.shrink_to(self.fifo.len() * 2);
-        self.others.retain(|_, place| place.segment != segment);
-        self.sources
-            .retain(|source| source.head.place.segment != segment);
+        self.others.retain(|_, place| stays(place));
+        self.sources.retain(|source| stays(&source.head.place));
     }
 
     /// The first entry that counts.
@@ -155,18 +154,20 @@ impl Stream {
         })
     }
 
-    /// How many entries that count the stream will yield.
-    pub fn count(&self, log: &mut Log) -> Result<u64, Trouble> {
-        let in_memory = self.memory(Bound::Unbounded, Bound::Unbounded);
-        let mut count = in_memory.filter(|spot| log.in_line(spot.place)).count() as u64;
-        for source in &self.sources {
-            count += u64::from(log.in_line(source.head.place));
-            for at in source.rest.clone() {
-                let spot = log.entry(source.head.place.segment, at)?;
-                count += u64::from(log.in_line(spot.place));
-            }
-        }
-        Ok(count)
+    /// Whether the stream will yield this entry. Of an index file it is enough that the stream has not passed it.
+    pub fn leads_to(&self, spot: &Spot) -> bool {
+        let from = self
+            .fifo
+            .partition_point(|other| other.order() < spot.order());
+        let equal = self.fifo.range(from..);
+        equal
+            .take_while(|other| other.order() == spot.order())
+            .any(|other| other.place == spot.place)
+            || self.others.get(&spot.order()) == Some(&spot.place)
+            || self.sources.iter().any(|source| {
+                source.head.place.segment == spot.place.segment
+                    && source.head.order() <= spot.order()
+            })
     }
 
     /// Moves the source with the smallest head on.

@@ -3,12 +3,14 @@
 mod trace;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use auxo_conformance::bench::run;
-use auxo_core::{Code, Engine, JobId, State};
+use auxo_core::job::{JobSpec, Key, OnDuplicate};
+use auxo_core::{Code, Engine, JobId, NewJob, State};
 use auxo_embedded::disk::sim::Rng;
 use auxo_embedded::disk::{Disk, SimDisk};
-use auxo_embedded::salvage_disks;
+use auxo_embedded::{Embedded, salvage_disks};
 use trace::{Trace, contents, open};
 
 type Contents = BTreeMap<JobId, (Vec<u8>, State)>;
@@ -108,6 +110,33 @@ fn five_thousand_flipped_bits_of_a_killed_store_are_noticed_or_harmless() {
 }
 
 #[test]
+fn damage_in_index_files_is_always_harmless() {
+    let (disk, shown) = store(true);
+    let mut names = disk.list().expect("names");
+    names.retain(|name| name.ends_with(".idx"));
+    let mut rng = Rng::new(6);
+    let mut tally = Tally::default();
+    for _ in 0..1000 {
+        let name = &names[rng.below(names.len() as u64) as usize];
+        let len = disk.content(name).expect("a file").len() as u64;
+        let (byte, bit) = (rng.below(len), rng.below(8) as u8);
+        let image = disk.kill();
+        match rng.below(10) {
+            0 => image.truncate(name, byte).expect("a file"),
+            1 => image.delete(name).expect("a file"),
+            _ => image.flip_bit(name, byte, bit).expect("a bit"),
+        }
+        tally.look(
+            &image,
+            &shown,
+            &format!("bit {bit} of byte {byte} of {name}"),
+        );
+    }
+    println!("{tally:?}");
+    assert_eq!((tally.refused, tally.noticed), (0, 0), "{tally:?}");
+}
+
+#[test]
 fn a_file_that_is_cut_short_or_missing_is_noticed_or_harmless() {
     let (disk, shown) = store(true);
     let mut tally = Tally::default();
@@ -171,6 +200,72 @@ fn a_block_that_belongs_elsewhere_or_to_the_past_is_noticed_or_harmless() {
     }
     println!("{tally:?}");
     assert!(tally.refused > 0 && tally.noticed > 0, "{tally:?}");
+}
+
+/// A store whose first segment, which is sealed, has a job with the key `k` in a record that cannot be read.
+fn with_a_damaged_key() -> SimDisk {
+    let disk = SimDisk::new();
+    run(async {
+        let engine = open(&disk).expect("a new store");
+        let mut jobs = vec![keyed("k", 100)];
+        jobs.extend((0..200).map(|n| keyed(&n.to_string(), 500)));
+        engine.push(jobs).await.expect("pushes");
+        engine.close().await.expect("the store closes");
+    });
+    let damaged = disk.kill();
+    damaged
+        .damage("0000000001.log", |content| {
+            let payload = content.windows(100).position(|bytes| bytes == [b'x'; 100]);
+            content[payload.expect("the payload")] = b'y';
+        })
+        .expect("a segment");
+    damaged
+}
+
+fn keyed(key: &str, len: usize) -> NewJob {
+    NewJob {
+        queue: trace::queue(),
+        spec: JobSpec {
+            payload: vec![b'x'; len].into(),
+            key: Some(Key {
+                name: key.into(),
+                on_duplicate: OnDuplicate::Return,
+                window: Duration::ZERO,
+            }),
+            ..JobSpec::default()
+        },
+    }
+}
+
+async fn live(engine: &Embedded) -> u64 {
+    engine.queues(None).await.expect("the queues")[0].books.live
+}
+
+#[test]
+fn a_push_that_meets_damage_after_its_first_jobs_does_not_say_that_nothing_happened() {
+    let disk = with_a_damaged_key();
+    let engine = open(&disk).expect("damage that nobody has met");
+    let before = run(live(&engine));
+    let jobs = vec![keyed("a", 10), keyed("b", 10), keyed("k", 10)];
+    let error = run(engine.push(jobs)).expect_err("the third cannot be looked up");
+    assert_eq!(error.code(), Code::UnknownOutcome, "{error}");
+    assert!(error.message().contains("file 0000000001.log"), "{error}");
+    drop(engine);
+    let engine = open(&disk.kill()).expect("damage that nobody has met");
+    assert_eq!(run(live(&engine)), before + 2, "the first two were written");
+}
+
+#[test]
+fn a_push_that_meets_damage_at_once_says_that_nothing_happened() {
+    let disk = with_a_damaged_key();
+    let engine = open(&disk).expect("damage that nobody has met");
+    let before = run(live(&engine));
+    let jobs = vec![keyed("k", 10), keyed("a", 10)];
+    let error = run(engine.push(jobs)).expect_err("the first cannot be looked up");
+    assert_eq!(error.code(), Code::Internal, "{error}");
+    drop(engine);
+    let engine = open(&disk.kill()).expect("damage that nobody has met");
+    assert_eq!(run(live(&engine)), before);
 }
 
 #[test]

@@ -259,6 +259,43 @@ pub async fn a_taken_key_is_answered_before_the_limits(t: &Bench) {
     }
 }
 
+/// What replaces a job comes in by the same rules as a new one, except that it is none more.
+pub async fn a_replacement_is_refused_where_the_queue_takes_nothing(t: &Bench) {
+    let with = |payload: &str| JobSpec {
+        payload: text(payload),
+        ..keyed("k", OnDuplicate::Replace)
+    };
+    let id = t.push(with("12345")).await;
+    t.configure(QueueConfig {
+        paused_in: true,
+        ..QueueConfig::default()
+    })
+    .await;
+    let refused = t.try_push(&queue(), with("1")).await;
+    assert_eq!(code(refused), Code::QueuePaused);
+    t.configure(QueueConfig {
+        max_jobs: Some(1),
+        max_bytes: Some(6),
+        ..QueueConfig::default()
+    })
+    .await;
+    let refused = t.try_push(&queue(), with("1234567")).await;
+    assert_eq!(code(refused), Code::QueueFull);
+    assert_eq!(t.find(id).await.unwrap().payload, text("12345"));
+    for payload in ["123456", "654321", "1"] {
+        let replaced = t.try_push(&queue(), with(payload)).await.unwrap();
+        assert_eq!((replaced.id, replaced.how), (id, Accepted::Replaced));
+    }
+    // Over its limit already, the queue lets a job shrink.
+    t.configure(QueueConfig {
+        max_bytes: Some(0),
+        ..QueueConfig::default()
+    })
+    .await;
+    t.try_push(&queue(), with("2")).await.unwrap();
+    assert_eq!(t.info().await.bytes, 1);
+}
+
 /// A job that is delivered at most once holds its key for the window after it was handed out.
 pub async fn the_key_of_a_job_without_a_lease_is_held_for_its_window(t: &Bench) {
     let spec = JobSpec {

@@ -34,7 +34,7 @@ impl Machine {
                 if self.absorb_queue(number, name, config) {
                     self.rebuild_lanes(number)?;
                 }
-                self.dirty.push(number);
+                self.stir(number);
                 Ok(())
             }
             Change::Subscribe(subscription) => {
@@ -151,15 +151,7 @@ impl Machine {
         let frontier = self.queues[number as usize].lined(base).frontier;
         let (low, high) = (frontier.min(now), frontier.max(now));
         let passed = self.count_line(number, base, low, high)?;
-        let lined = self.queues[number as usize].lined(base);
-        lined.frontier = now;
-        let (from, to) = if now > frontier {
-            (&mut lined.later, &mut lined.ready)
-        } else {
-            (&mut lined.ready, &mut lined.later)
-        };
-        *from -= passed;
-        *to += passed;
+        self.queues[number as usize].lined(base).pass(now, passed);
         Ok(())
     }
 
@@ -184,12 +176,16 @@ impl Machine {
             }
         }
         for (segment, range) in self.line_ranges(number, base) {
-            let start = self.log.lower_bound(segment, range.clone(), (low + 1, 0))?;
-            let end = self.log.lower_bound(segment, range, (high + 1, 0))?;
-            for at in start..end {
-                let spot = self.log.entry(segment, at)?;
-                count += u64::from(self.log.in_line(spot.place));
-            }
+            count += self.log.unmoved(|log| {
+                let start = log.lower_bound(segment, range.clone(), (low + 1, 0))?;
+                let end = log.lower_bound(segment, range.clone(), (high + 1, 0))?;
+                let mut passed = 0;
+                for at in start..end {
+                    let spot = log.entry(segment, at)?;
+                    passed += u64::from(log.in_line(spot.place));
+                }
+                Ok(passed)
+            })?;
         }
         Ok(count)
     }
@@ -241,19 +237,20 @@ impl Machine {
                 }
             }
             for (segment, range) in self.line_ranges(number, base) {
-                let start = self
-                    .log
-                    .lower_bound(segment, range.clone(), (after + 1, 0))?;
-                for at in start..range.end {
-                    let spot = self.log.entry(segment, at)?;
-                    if best.is_some_and(|best| best <= spot.time) {
-                        break;
+                let first = self.log.unmoved(|log| {
+                    let start = log.lower_bound(segment, range.clone(), (after + 1, 0))?;
+                    for at in start..range.end {
+                        let spot = log.entry(segment, at)?;
+                        if best.is_some_and(|best| best <= spot.time) {
+                            break;
+                        }
+                        if log.in_line(spot.place) {
+                            return Ok(Some(spot.time));
+                        }
                     }
-                    if self.log.in_line(spot.place) {
-                        best = Some(spot.time);
-                        break;
-                    }
-                }
+                    Ok(None)
+                })?;
+                best = first.or(best);
             }
             let on_wall = best.map(|at| {
                 now.on_wall(auxo_core::Due {

@@ -131,7 +131,7 @@ impl Machine {
                 buried += 1;
                 if buried == BURIALS {
                     // The rest is buried in turn with other work, and who waits is looked after then.
-                    self.dirty.push(number);
+                    self.stir(number);
                     return Ok(None);
                 }
                 continue;
@@ -254,24 +254,36 @@ impl Machine {
             }
         }
         ask.queues = named;
+        self.arrivals += 1;
+        let arrival = self.arrivals;
         for name in &ask.queues {
-            match self.by_name.get(name) {
+            match self.by_name.get(name).copied() {
                 Some(number) => {
-                    self.queues[*number as usize].waiters.push_back(ticket);
-                    self.dirty.push(*number);
+                    let waiters = &mut self.queues[number as usize].waiters;
+                    waiters.insert(arrival, ticket);
+                    self.stir(number);
                 }
                 // The queue is not made for the asking; who waits for it is told when it comes to be.
-                None => self.strangers.entry(name.clone()).or_default().push(ticket),
+                None => {
+                    let strangers = self.strangers.entry(name.clone()).or_default();
+                    strangers.insert(arrival, ticket);
+                }
             }
         }
         let until = now.steady.plus(ask.wait).0;
         self.wait_ends.insert((until, ticket));
-        self.waiting.insert(ticket, Waiter { ask, until });
+        let waiter = Waiter {
+            ask,
+            until,
+            arrival,
+        };
+        self.waiting.insert(ticket, waiter);
     }
 
     /// Stops waiting, without an answer.
     pub fn abandon(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiting.remove(&ticket) else {
+            self.abandon_audit(ticket);
             return;
         };
         self.wait_ends.remove(&(waiter.until, ticket));
@@ -279,13 +291,11 @@ impl Machine {
             match self.by_name.get(name) {
                 Some(number) => {
                     let waiters = &mut self.queues[*number as usize].waiters;
-                    if let Some(at) = waiters.iter().position(|other| *other == ticket) {
-                        waiters.remove(at);
-                    }
+                    waiters.remove(&waiter.arrival);
                 }
                 None => {
                     if let Some(tickets) = self.strangers.get_mut(name) {
-                        tickets.retain(|other| *other != ticket);
+                        tickets.remove(&waiter.arrival);
                         if tickets.is_empty() {
                             self.strangers.remove(name);
                         }
@@ -299,6 +309,13 @@ impl Machine {
     pub(super) fn welcome(&mut self, name: &QueueName, number: u32) {
         if let Some(tickets) = self.strangers.remove(name) {
             self.queues[number as usize].waiters.extend(tickets);
+            self.stir(number);
+        }
+    }
+
+    /// Notes that something changed for those who wait in a queue.
+    pub(super) fn stir(&mut self, number: u32) {
+        if !std::mem::replace(&mut self.queues[number as usize].dirty, true) {
             self.dirty.push(number);
         }
     }
@@ -323,15 +340,16 @@ impl Machine {
     /// Serves those who wait in queues where something changed, and sets the alarm of each.
     pub(super) fn serve_dirty(&mut self, now: Now) -> Step<()> {
         while let Some(number) = self.dirty.pop() {
+            self.queues[number as usize].dirty = false;
             self.serve(number, now)?;
         }
         Ok(())
     }
 
     fn serve(&mut self, number: u32, now: Now) -> Step<()> {
-        while let Some(ticket) = self.queues[number as usize].waiters.front().copied() {
+        while let Some((_, &ticket)) = self.queues[number as usize].waiters.first_key_value() {
             let Some(waiter) = self.waiting.get(&ticket) else {
-                self.queues[number as usize].waiters.pop_front();
+                self.queues[number as usize].waiters.pop_first();
                 continue;
             };
             let ask = waiter.ask.clone();
@@ -458,4 +476,98 @@ fn is_job(id: u64, place: Place, job: Stored) -> Step<Stored> {
         u64::from(place.offset),
         what,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use auxo_core::clock::{Clock, ManualClock};
+    use auxo_core::engine::Change;
+    use auxo_core::queue::QueueConfig;
+    use auxo_core::{JobSpec, NewJob};
+
+    use super::super::Settings;
+    use super::*;
+    use crate::dice::Dice;
+    use crate::disk::SimDisk;
+
+    fn name(name: &str) -> QueueName {
+        QueueName::new(name).expect("a good name")
+    }
+
+    fn store() -> (Machine, Now) {
+        let settings = Settings {
+            segment_size: 64 << 10,
+            node: Arc::from(""),
+            max_queues: 10,
+        };
+        let disk = Arc::new(SimDisk::new());
+        let machine = Machine::open(disk, settings, Dice::seeded(1)).expect("a new store");
+        (machine, ManualClock::at(1_700_000_000_000).now())
+    }
+
+    fn wait(machine: &mut Machine, ticket: Ticket, now: Now) {
+        let ask = Ask {
+            queues: vec![name("here"), name("not-yet")],
+            max: 1,
+            wait: Duration::from_secs(60),
+            ttr: None,
+            worker: Arc::from(""),
+        };
+        machine.apply(ticket, Op::Lease(ask), now);
+    }
+
+    fn push(machine: &mut Machine, queue: &str, count: usize, now: Now) {
+        let job = NewJob {
+            queue: name(queue),
+            spec: JobSpec::default(),
+        };
+        machine.apply(0, Op::Push(vec![job; count]), now);
+    }
+
+    #[test]
+    fn a_queue_in_which_much_changes_is_looked_at_once() {
+        let (mut machine, now) = store();
+        let paused = QueueConfig {
+            paused_out: true,
+            ..QueueConfig::default()
+        };
+        machine.apply(0, Op::Change(Change::Queue(name("here"), paused)), now);
+        wait(&mut machine, 1, now);
+        push(&mut machine, "here", 1_000, now);
+        assert_eq!(machine.dirty.len(), 1);
+        machine.finish(now);
+        assert_eq!(machine.dirty.len(), 0);
+        // And once more when something changes again.
+        push(&mut machine, "here", 1, now);
+        assert_eq!(machine.dirty.len(), 1);
+    }
+
+    #[test]
+    fn those_who_stop_waiting_leave_nothing_behind_and_the_others_keep_their_order() {
+        let (mut machine, now) = store();
+        let change = Change::Queue(name("here"), QueueConfig::default());
+        machine.apply(0, Op::Change(change), now);
+        for ticket in 1..=100 {
+            // Tickets are names, not an order.
+            wait(&mut machine, 1_000 - ticket, now);
+        }
+        for ticket in (1..=100).filter(|ticket| ticket % 10 != 0) {
+            machine.abandon(1_000 - ticket);
+        }
+        assert_eq!(machine.queues[0].waiters.len(), 10);
+        assert_eq!(machine.strangers[&name("not-yet")].len(), 10);
+        machine.out.answers.clear();
+        push(&mut machine, "not-yet", 5, now);
+        push(&mut machine, "here", 5, now);
+        machine.finish(now);
+        let told: Vec<Ticket> = machine.out.answers.iter().map(|one| one.ticket).collect();
+        let told: Vec<Ticket> = told.into_iter().filter(|ticket| *ticket != 0).collect();
+        assert_eq!(told.len(), 10);
+        let first: Vec<Ticket> = (1..=5).map(|n| 1_000 - 10 * n).collect();
+        assert!(told[..5] == first[..], "{told:?}");
+        assert!(machine.queues.iter().all(|queue| queue.waiters.is_empty()));
+        assert!(machine.strangers.is_empty() && machine.waiting.is_empty());
+    }
 }

@@ -18,6 +18,13 @@ pub struct Line {
 }
 
 impl Line {
+    pub fn of(&self, base: Base) -> &Stream {
+        match base {
+            Base::Steady => &self.steady,
+            Base::Wall => &self.wall,
+        }
+    }
+
     pub fn stream(&mut self, base: Base) -> &mut Stream {
         match base {
             Base::Steady => &mut self.steady,

@@ -284,22 +284,24 @@ impl Machine {
                 gathered.add(spots.collect());
             }
         }
-        for (segment, base, mut range) in self.lane_ranges(at, lane) {
-            if let Some(time) = end(base) {
-                let behind = (time.saturating_add(1), 0);
-                range.end = self.log.lower_bound(segment, range.clone(), behind)?;
-            }
-            let start = match at.order {
-                None => range.start,
-                Some((time, id)) => {
-                    self.log
-                        .lower_bound(segment, range.clone(), (time, id.saturating_add(1)))?
+        for (segment, base, range) in self.lane_ranges(at, lane) {
+            let spots = self.log.unmoved(|log| {
+                let mut range = range.clone();
+                if let Some(time) = end(base) {
+                    let behind = (time.saturating_add(1), 0);
+                    range.end = log.lower_bound(segment, range.clone(), behind)?;
                 }
-            };
-            let end = range.end.min(start.saturating_add(SPAN as u32));
-            let spots = (start..end)
-                .map(|at| self.log.entry(segment, at))
-                .collect::<Step<Vec<Spot>>>()?;
+                let start = match at.order {
+                    None => range.start,
+                    Some((time, id)) => {
+                        log.lower_bound(segment, range.clone(), (time, id.saturating_add(1)))?
+                    }
+                };
+                let end = range.end.min(start.saturating_add(SPAN as u32));
+                (start..end)
+                    .map(|at| log.entry(segment, at))
+                    .collect::<Step<Vec<Spot>>>()
+            })?;
             gathered.add(spots);
         }
         Ok(gathered)

@@ -129,6 +129,8 @@ impl Machine {
                 ..pushed(&existing, Accepted::Existing, now)
             }),
             OnDuplicate::Replace if matches!(state, State::Scheduled | State::Ready) => {
+                let name = &self.queues[existing.queue as usize].name;
+                self.admits(name, 0, growth(&spec, &existing))?;
                 let mut job = stored(id, existing.queue, spec, now);
                 job.created_at = existing.created_at;
                 job.attempt = existing.attempt;
@@ -158,7 +160,8 @@ impl Machine {
         }
     }
 
-    /// Whether a queue takes so many more jobs with so many bytes.
+    /// Whether a queue takes so many more jobs with so many more bytes. What replaces a job is none more, and may have
+    /// more bytes or not.
     fn admits(&self, name: &QueueName, jobs: u64, bytes: u64) -> Result<()> {
         if self.takes_nothing() {
             let message = "the disk is full: jobs can be leased and settled, but none taken in until there is space again";
@@ -180,7 +183,7 @@ impl Machine {
         if let Some(max) = queue
             .config
             .max_jobs
-            .filter(|max| queue.held() + jobs > *max)
+            .filter(|max| jobs > 0 && queue.held() + jobs > *max)
         {
             let message = format!("queue {name} has {} jobs, its limit is {max}", queue.held());
             return Err(Error::new(Code::QueueFull, message));
@@ -188,7 +191,7 @@ impl Machine {
         if let Some(max) = queue
             .config
             .max_bytes
-            .filter(|max| queue.bytes + bytes > *max)
+            .filter(|max| (jobs > 0 || bytes > 0) && queue.bytes + bytes > *max)
         {
             let message = format!(
                 "queue {name} has {} payload bytes, its limit is {max}",
@@ -230,6 +233,7 @@ impl Machine {
     ) -> Step<Result<()>> {
         let spec = &message.spec;
         let mut new: Vec<&QueueName> = Vec::new();
+        let mut replaced: Vec<(&QueueName, u64)> = Vec::new();
         for queue in queues {
             let policy = spec
                 .key
@@ -258,6 +262,7 @@ impl Machine {
                             Error::new(Code::DuplicateKey, message).about(existing.id)
                         ));
                     }
+                    replaced.push((queue, growth(spec, &existing)));
                 }
             }
         }
@@ -286,8 +291,18 @@ impl Machine {
                 return Ok(Err(error));
             }
         }
+        for (queue, bytes) in replaced {
+            if let Err(error) = self.admits(queue, 0, bytes) {
+                return Ok(Err(error));
+            }
+        }
         Ok(Ok(()))
     }
+}
+
+/// How many bytes more a queue has when the job is replaced.
+fn growth(spec: &JobSpec, existing: &Stored) -> u64 {
+    (spec.payload.len() as u64).saturating_sub(existing.payload.len() as u64)
 }
 
 fn pushed(job: &Stored, how: Accepted, now: Now) -> Pushed {

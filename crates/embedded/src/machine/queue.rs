@@ -1,6 +1,6 @@
 //! One queue as the machine keeps it, and the arithmetic of its counts and books.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use auxo_core::bucket::Bucket;
 use auxo_core::job::QueueName;
@@ -21,8 +21,10 @@ pub struct Queue {
     pub lined: [Lined; 2],
     pub lanes: Lanes,
     pub bucket: Option<Bucket>,
-    /// Lease calls that wait for this queue, oldest first; some may be gone.
-    pub waiters: VecDeque<Ticket>,
+    /// Lease calls that wait for this queue, by when they came.
+    pub waiters: BTreeMap<u64, Ticket>,
+    /// Something changed for those who wait, and nobody has looked yet.
+    pub dirty: bool,
     /// When somebody must look at the queue again, on the steady clock.
     pub alarm: Option<u64>,
     pub last_asked: Option<Timestamp>,
@@ -45,6 +47,18 @@ impl Lined {
         } else {
             &mut self.later
         }
+    }
+
+    /// Moves the frontier over so many jobs.
+    pub fn pass(&mut self, now: u64, passed: u64) {
+        let (from, to) = if now > self.frontier {
+            (&mut self.later, &mut self.ready)
+        } else {
+            (&mut self.ready, &mut self.later)
+        };
+        less(from, passed);
+        *to += passed;
+        self.frontier = now;
     }
 
     /// Moves the frontier without counting, if there is nothing to count.
@@ -73,7 +87,8 @@ impl Queue {
             lined: [Lined::default(); 2],
             lanes: Lanes::default(),
             bucket: None,
-            waiters: VecDeque::new(),
+            waiters: BTreeMap::new(),
+            dirty: false,
             alarm: None,
             last_asked: None,
         }
@@ -160,6 +175,22 @@ fn less(count: &mut u64, by: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "taken from a count of 2"))]
+    fn a_frontier_that_passes_more_jobs_than_are_counted_wraps_nothing() {
+        let mut lined = Lined {
+            frontier: 10,
+            ready: 0,
+            later: 2,
+        };
+        lined.pass(20, 1);
+        assert_eq!((lined.frontier, lined.ready, lined.later), (20, 1, 1));
+        lined.pass(5, 1);
+        assert_eq!((lined.frontier, lined.ready, lined.later), (5, 0, 2));
+        lined.pass(30, 3);
+        assert_eq!((lined.frontier, lined.ready, lined.later), (30, 3, 0));
+    }
 
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "taken from a count of 0"))]

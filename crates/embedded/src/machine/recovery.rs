@@ -58,6 +58,7 @@ impl Machine {
             stamp: Timestamp(0),
             waiting: HashMap::new(),
             strangers: HashMap::new(),
+            arrivals: 0,
             wait_ends: Default::default(),
             alarms: Default::default(),
             dirty: Vec::new(),
@@ -67,8 +68,9 @@ impl Machine {
             wall_steps: 0,
             synced: Position::default(),
             written: Position::default(),
-            checkpointed: 0,
+            checkpointed: Position::default(),
             upkeep: Upkeep::default(),
+            audits: Default::default(),
             watched: false,
             sequence: 0,
             broken: None,
@@ -158,7 +160,7 @@ impl Machine {
         let mut loaded = self
             .load_checkpoint(body)
             .ok_or_else(|| Trouble::damaged(CHECKPOINT, 0, "the checkpoint cannot be read"))?;
-        self.checkpointed = loaded.position.segment;
+        self.checkpointed = loaded.position;
         for listed in &loaded.segments {
             let segment = self.open_segment(listed)?;
             self.log.segments.insert(listed.number, segment);
@@ -167,11 +169,7 @@ impl Machine {
         for listed in loaded.segments {
             let indexed = listed.number < loaded.position.segment
                 && names.contains(&index_name(listed.number));
-            let index = if indexed {
-                self.open_index(listed.number)?
-            } else {
-                None
-            };
+            let index = indexed.then(|| self.open_index(listed.number)).flatten();
             match index {
                 Some(index) => {
                     self.log.segment_mut(listed.number).finder = Finder::File(index);
@@ -215,13 +213,9 @@ impl Machine {
         Ok(segment)
     }
 
-    /// An index that is damaged is not needed: what it says is in the segment.
-    fn open_index(&self, number: u32) -> Step<Option<Index>> {
-        match Index::open(&*self.log.disk, &index_name(number), u64::from(number)) {
-            Ok(index) => Ok(Some(index)),
-            Err(trouble) if trouble.is_damage() => Ok(None),
-            Err(trouble) => Err(trouble),
-        }
+    /// An index that is damaged or cannot be read is not needed: what it says is in the segment.
+    fn open_index(&self, number: u32) -> Option<Index> {
+        Index::open(&*self.log.disk, &index_name(number), u64::from(number)).ok()
     }
 
     /// Reads a segment whose state is known, but of which no index file tells where its records are.

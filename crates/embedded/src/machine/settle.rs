@@ -92,7 +92,7 @@ impl Machine {
     fn freed(&mut self, queue: u32) {
         let queue_state = &self.queues[queue as usize];
         if queue_state.config.max_leased.is_some() && !queue_state.waiters.is_empty() {
-            self.dirty.push(queue);
+            self.stir(queue);
         }
     }
 

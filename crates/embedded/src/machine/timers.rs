@@ -53,17 +53,21 @@ impl Machine {
         {
             self.alarms.pop_first();
             self.queues[number as usize].alarm = None;
-            self.dirty.push(number);
+            self.stir(number);
         }
         self.serve_dirty(now)?;
         self.end_waits(now);
-        Ok(more)
+        self.go_on_auditing()?;
+        Ok(more || self.auditing())
     }
 
     /// How long until time brings something; `None` while it does not.
     pub fn next_wake(&mut self, now: Now) -> Option<Duration> {
         if self.broken.is_some() {
             return None;
+        }
+        if self.auditing() {
+            return Some(Duration::ZERO);
         }
         if self.no_room(0).is_some() {
             // Nothing can be written down; only space changes that.
@@ -124,10 +128,10 @@ impl Machine {
             return;
         }
         self.lead = Some(lead);
-        for (number, queue) in self.queues.iter_mut().enumerate() {
-            queue.lanes.unpark();
-            if !queue.waiters.is_empty() {
-                self.dirty.push(number as u32);
+        for number in 0..self.queues.len() {
+            self.queues[number].lanes.unpark();
+            if !self.queues[number].waiters.is_empty() {
+                self.stir(number as u32);
             }
         }
         if (lead - before).abs() > STEP {

@@ -5,82 +5,31 @@
 //! more than twice as long as what is live in it, the segment with the least left is emptied by copying that to the end,
 //! so neither endless retries nor one old job can keep disk space for themselves.
 
-use std::io;
-use std::sync::Arc;
+mod compact;
+mod lines;
+mod task;
+
+use std::collections::BTreeSet;
 
 use auxo_core::time::Now;
 use auxo_core::{Code, Error};
 
-use super::{Machine, Step, classes};
-use crate::bits::Bits;
+pub use self::task::{Done, Reserve, Task};
+use self::task::{blank, is_full};
+use super::{Machine, Step};
 use crate::damage::Trouble;
-use crate::disk::{Disk, DiskFile};
-use crate::index::{Draft, Index};
-use crate::record::{self, From, HEAD, Place, Position, Previous};
-use crate::segment::{Blank, Finder, HEADER, index_name, log_name, spill};
-use crate::snapshot;
+use crate::record::Position;
+use crate::sealed::Sealed;
+use crate::segment::{Finder, index_name, log_name, spill};
 
 pub const CHECKPOINT: &str = "checkpoint";
-/// Space that is given back when the disk is full, so that a checkpoint can still be written and segments freed.
-const BALLAST: &str = "ballast";
 /// A segment's file in waiting, for when the disk is full. Leases and acks leave nothing behind that is needed for long: a
 /// segment of them is empty by the next checkpoint, so with one file more than the last one they can go on for ever.
 const RESERVE: &str = "reserve";
-/// How much compaction copies before others get their turn.
-const BITE: usize = 256 << 10;
 /// What a record takes besides its payload, roughly and rather more.
 const SLACK: u64 = 4096;
-/// How much of a sealed segment is read at once.
-const PIECE: usize = 1 << 20;
 /// How long to wait before asking a full disk again, in milliseconds.
 const PATIENCE: u64 = 1000;
-
-/// Slow work, to be done in the order given, after everything written before it.
-pub enum Task {
-    /// Makes the next segment's file.
-    Prepare {
-        number: u32,
-        salt: u32,
-        size: u64,
-        reuse: Option<String>,
-    },
-    /// Writes the index file of a sealed segment.
-    Index(Sealed),
-    /// Syncs these files, then writes a checkpoint.
-    Checkpoint {
-        sync: Vec<Arc<dyn DiskFile>>,
-        body: Vec<u8>,
-    },
-    /// Makes the reserve, out of an old file if there is one.
-    Reserve { size: u64, reuse: Option<String> },
-    /// Removes files.
-    Discard(Vec<String>),
-}
-
-/// What is needed to index a segment.
-pub struct Sealed {
-    pub number: u32,
-    pub file: Arc<dyn DiskFile>,
-    pub len: u32,
-    pub salts: Vec<(u32, u32)>,
-    pub live: Bits,
-}
-
-/// What became of a [`Task`].
-pub enum Done {
-    Prepared(io::Result<(Blank, Reserve)>),
-    Reserved(io::Result<Reserve>),
-    Indexed(u32, std::result::Result<Index, Trouble>),
-    Checkpointed(io::Result<()>),
-    Discarded,
-}
-
-/// Whether there is a segment's file to fall back on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reserve {
-    Kept,
-    Missing,
-}
 
 #[derive(Default)]
 pub struct Upkeep {
@@ -96,6 +45,10 @@ pub struct Upkeep {
     checkpointing: Option<(Vec<u32>, Position)>,
     /// When a checkpoint, for which there was no space, is tried again.
     refused_until: Option<u64>,
+    /// How much space the next checkpoint may need.
+    ballast: u64,
+    /// Segments whose index file was made anew because it was damaged.
+    replaced: BTreeSet<u32>,
     /// The segment being emptied, and how far that is.
     compacting: Option<(u32, u32)>,
 }
@@ -133,7 +86,7 @@ impl Machine {
         };
         let sealed = self.log.active;
         self.stamp = self.stamp.max(now.steady);
-        let write = self.log.roll(blank, self.synced, self.stamp);
+        let write = self.log.roll(blank, self.safe(), self.stamp);
         self.out.writes.extend(write);
         self.index_stragglers(sealed);
         self.index_if_worth(sealed);
@@ -178,14 +131,20 @@ impl Machine {
             return;
         }
         self.upkeep.indexing.push(number);
-        let segment = self.log.segment(number);
-        self.out.tasks.push(Task::Index(Sealed {
-            number,
-            file: segment.file.clone(),
-            len: segment.len,
-            salts: segment.salts.clone(),
-            live: segment.live.clone(),
-        }));
+        let sealed = Sealed::of(self.log.segment(number));
+        self.out.tasks.push(Task::Index(sealed));
+    }
+
+    /// Segments whose index turned out to be damaged get a new file. Once is enough: where that one is damaged as well,
+    /// the disk is not to be trusted with a third, and the index stays in memory.
+    fn replace_mended(&mut self) {
+        let emptying = self.upkeep.compacting.map(|(number, _)| number);
+        for number in std::mem::take(&mut self.log.mended) {
+            let there = self.log.segments.contains_key(&number) && Some(number) != emptying;
+            if there && self.upkeep.replaced.insert(number) {
+                self.index(number);
+            }
+        }
     }
 
     /// Why something that takes about `bytes` cannot be written now: the disk is full, and so is what was kept for that.
@@ -252,6 +211,7 @@ impl Machine {
             self.fail(trouble);
             return;
         }
+        self.replace_mended();
         self.prepare(now);
         let wait = self
             .upkeep
@@ -284,7 +244,12 @@ impl Machine {
         if !self.upkeep.reserving {
             self.upkeep.reserving = true;
             let size = self.settings.segment_size;
-            self.out.tasks.push(Task::Reserve { size, reuse });
+            let ballast = self.ballast();
+            self.out.tasks.push(Task::Reserve {
+                size,
+                ballast,
+                reuse,
+            });
         }
     }
 
@@ -295,10 +260,12 @@ impl Machine {
             self.dice.roll() as u32,
             self.settings.segment_size,
         );
+        let ballast = self.ballast();
         self.out.tasks.push(Task::Prepare {
             number,
             salt,
             size,
+            ballast,
             reuse,
         });
     }
@@ -321,10 +288,23 @@ impl Machine {
         let freed = self.empty_segments();
         let position = self.log.position();
         let body = self.encode_checkpoint(&freed);
-        let unsynced = self.log.segments.range(self.synced.segment..);
+        let unsynced = self.log.segments.range(self.safe().segment..);
         let sync = unsynced.map(|(_, segment)| segment.file.clone()).collect();
         self.upkeep.checkpointing = Some((freed, position));
-        self.out.tasks.push(Task::Checkpoint { sync, body });
+        // The next one may be larger: by what a segment of leases adds, and that is not known before.
+        self.upkeep.ballast = 2 * body.len() as u64;
+        let ballast = self.ballast();
+        self.out.tasks.push(Task::Checkpoint {
+            sync,
+            body,
+            ballast,
+        });
+    }
+
+    /// How much space is kept for the next checkpoint: it is written beside the last one.
+    fn ballast(&self) -> u64 {
+        let least = (self.settings.segment_size / 16).max(64 << 10);
+        self.upkeep.ballast.max(least)
     }
 
     /// Takes in what became of a task.
@@ -365,6 +345,9 @@ impl Machine {
                     Ok(index) => self.adopt_index(number, index)?,
                     // It stays in memory until there is space.
                     Err(Trouble::Io { error, .. }) if is_full(&error) => {}
+                    // Read back at once and already damaged: the segment does without.
+                    Err(trouble) if trouble.is_damage() && trouble.file() == index_name(number) => {
+                    }
                     Err(trouble) => return Err(trouble),
                 }
             }
@@ -373,7 +356,12 @@ impl Machine {
                     return Ok(());
                 };
                 match written {
-                    Ok(()) => self.give_up(freed, position),
+                    Ok(reserve) => {
+                        self.give_up(freed, position);
+                        if reserve == Reserve::Missing {
+                            self.note_reserve(reserve, now.steady.0 + PATIENCE);
+                        }
+                    }
                     Err(error) if is_full(&error) => {
                         self.upkeep.refused_until = Some(now.steady.0 + PATIENCE);
                     }
@@ -392,14 +380,15 @@ impl Machine {
 
     /// Lets go of segments that the checkpoint on the disk does without.
     fn give_up(&mut self, freed: Vec<u32>, position: Position) {
-        self.checkpointed = position.segment;
+        self.checkpointed = position;
+        self.detach(&freed);
         let mut names = Vec::new();
         for number in freed {
             let indexed = self
                 .log
                 .remove(number)
                 .is_some_and(|segment| matches!(segment.finder, Finder::File(_)));
-            self.detach(number);
+            self.upkeep.replaced.remove(&number);
             if indexed {
                 names.push(index_name(number));
             }
@@ -414,370 +403,5 @@ impl Machine {
         if !names.is_empty() {
             self.out.tasks.push(Task::Discard(names));
         }
-    }
-
-    /// The index file takes over from memory.
-    fn adopt_index(&mut self, number: u32, index: Index) -> Step<()> {
-        if let Some(segment) = self.log.segments.get_mut(&number) {
-            segment.finder = Finder::File(index);
-            self.detach(number);
-            self.attach_lines(number, None)?;
-        }
-        Ok(())
-    }
-
-    /// Forgets what the streams and maps know about a segment's records.
-    fn detach(&mut self, number: u32) {
-        for queue in &mut self.queues {
-            for lane in queue.lanes.values_mut() {
-                for line in lane.lines_mut() {
-                    line.steady.detach(number);
-                    line.wall.detach(number);
-                }
-            }
-        }
-        self.expiry
-            .iter_mut()
-            .chain([&mut self.keep])
-            .for_each(|stream| stream.detach(number));
-        self.recent_dead.retain(|_, place| place.segment != number);
-        self.recent_done.retain(|_, place| place.segment != number);
-        self.recent_keys.retain(|_, places| {
-            places.retain(|place| place.segment != number);
-            !places.is_empty()
-        });
-    }
-
-    /// Lines up what a segment's index file has, for all queues or for one.
-    pub(super) fn attach_lines(&mut self, number: u32, only: Option<u32>) -> Step<()> {
-        let Finder::File(index) = &self.log.segment(number).finder else {
-            return Ok(());
-        };
-        let streams: Vec<_> = match only {
-            None => index.streams().collect(),
-            Some(queue) => {
-                let from = crate::index::StreamKey {
-                    queue,
-                    ..Default::default()
-                };
-                index
-                    .streams_from(&from)
-                    .take_while(|(key, _)| key.queue == queue)
-                    .collect()
-            }
-        };
-        for (key, range) in streams {
-            let base = classes::base(key.class);
-            let Machine {
-                queues,
-                expiry,
-                keep,
-                log,
-                ..
-            } = self;
-            match key.class & !1 {
-                classes::EXPIRY => expiry[base as usize].attach(log, number, range)?,
-                classes::KEEP => keep.attach(log, number, range)?,
-                class @ (classes::LINE | classes::TURN) => {
-                    let queue = &mut queues[key.queue as usize];
-                    let fair = queue.config.fair;
-                    // A fair queue goes by its groups; the others by the one line of all.
-                    let group = match (class, fair) {
-                        (classes::LINE, false) => 0,
-                        (classes::LINE, true) if key.group == 0 => 0,
-                        (classes::TURN, true) => key.group,
-                        _ => continue,
-                    };
-                    let line = queue.lanes.line(key.priority, group, fair);
-                    line.stream(base).attach(log, number, range)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Empties the segment that has the least left, a bite at a time, while the log is longer than it should be.
-    fn compact(&mut self, now: Now) -> Step<()> {
-        if self.upkeep.compacting.is_none() {
-            self.upkeep.compacting = self.worst_segment().map(|number| (number, 0));
-        }
-        let Some((number, mut at)) = self.upkeep.compacting else {
-            return Ok(());
-        };
-        let stop = self.log.position();
-        let start = self.log_bytes();
-        loop {
-            let Some(segment) = self
-                .log
-                .segments
-                .get(&number)
-                .filter(|segment| segment.live_count > 0)
-            else {
-                self.upkeep.compacting = None;
-                return Ok(());
-            };
-            let (place, end) = match &segment.finder {
-                Finder::Memory(recent) => {
-                    let place = (at < segment.count).then(|| Place {
-                        segment: number,
-                        ord: at,
-                        offset: recent.offset(at),
-                    });
-                    (place, segment.count)
-                }
-                Finder::File(index) => {
-                    let end = index.entries();
-                    let place = if at < end {
-                        Some(self.log.entry(number, at)?.place)
-                    } else {
-                        None
-                    };
-                    (place, end)
-                }
-            };
-            let Some(place) = place else {
-                let what = format!("{} current records are not in the segment's index", end);
-                return Err(Trouble::damaged(log_name(number), 0, what));
-            };
-            at += 1;
-            self.upkeep.compacting = Some((number, at));
-            if self.log.is_live(place) {
-                self.make_room(now)?;
-                if self.starved() && self.log.is_full() {
-                    // There is no room to copy to; it comes with the next segment that empties by itself.
-                    self.upkeep.compacting = None;
-                    return Ok(());
-                }
-                self.copy(place)?;
-            }
-            let moved = self.log_bytes().saturating_sub(start);
-            if moved >= BITE as u64
-                || at.is_multiple_of(4096)
-                || self.log.position().segment > stop.segment
-            {
-                return Ok(());
-            }
-        }
-    }
-
-    fn log_bytes(&self) -> u64 {
-        let Position { segment, offset } = self.log.position();
-        u64::from(segment) << 32 | u64::from(offset)
-    }
-
-    /// The segment to be emptied next, if the log is too long.
-    fn worst_segment(&self) -> Option<u32> {
-        if self.starved() && self.log.is_full() {
-            return None;
-        }
-        let size = self.settings.segment_size;
-        let emptied: u64 = self
-            .empty_segments()
-            .iter()
-            .map(|number| u64::from(self.log.segment(*number).len))
-            .sum();
-        if self.log.size() - emptied <= 2 * self.log.live_size() + size && !self.takes_nothing() {
-            return None;
-        }
-        let share = |number: &u32| {
-            let segment = &self.log.segments[number];
-            segment.live_bytes * 1000 / u64::from(segment.len).max(1)
-        };
-        let idle = |number: &&u32| {
-            **number != self.log.active
-                && !self.upkeep.indexing.contains(number)
-                && self.log.segments[*number].live_count > 0
-        };
-        let worst = self
-            .log
-            .segments
-            .keys()
-            .filter(idle)
-            .min_by_key(|number| share(number))
-            .copied()?;
-        // Copying what is nearly all live would gain nothing, and on a full disk there is no room for much.
-        let most = if self.takes_nothing() { 500 } else { 900 };
-        (share(&worst) < most).then_some(worst)
-    }
-
-    /// Copies a current record to the end of the log.
-    fn copy(&mut self, place: Place) -> Step<()> {
-        let job = self.log.lend(place)?;
-        let leased = self.leases.contains_key(&job.id.0);
-        let from = if leased {
-            From::Leased
-        } else {
-            Machine::gone_from(&job)
-        };
-        let previous = Previous {
-            place,
-            payload: job.payload.len() as u32,
-            weight: job.weight,
-            line: job.line(),
-        };
-        self.put(None, from, Some(previous), job);
-        Ok(())
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
-impl Task {
-    /// Does the work.
-    pub fn run(self, disk: &dyn Disk) -> Done {
-        match self {
-            Task::Prepare {
-                number,
-                salt,
-                size,
-                reuse,
-            } => {
-                let made = blank(disk, number, salt, size, reuse.as_deref());
-                Done::Prepared(made.and_then(|(blank, _)| Ok((blank, fill_up(disk, size)?))))
-            }
-            Task::Reserve { size, reuse } => {
-                if let Some(old) = reuse {
-                    // If it cannot be had, it is made anew below, or not at all.
-                    let _ = disk.rename(&old, RESERVE);
-                }
-                Done::Reserved(fill_up(disk, size))
-            }
-            Task::Index(sealed) => Done::Indexed(sealed.number, sealed.index(disk)),
-            Task::Checkpoint { sync, body } => {
-                Done::Checkpointed(write_checkpoint(disk, &sync, &body))
-            }
-            Task::Discard(names) => {
-                // What stays behind is removed at the next start.
-                names.iter().for_each(|name| drop(disk.remove(name)));
-                Done::Discarded
-            }
-        }
-    }
-}
-
-/// Makes the next segment's file; on a full disk out of the reserve, which is then missing.
-fn blank(
-    disk: &dyn Disk,
-    number: u32,
-    salt: u32,
-    size: u64,
-    reuse: Option<&str>,
-) -> io::Result<(Blank, Reserve)> {
-    match Blank::make(disk, number, salt, size, reuse) {
-        Err(error) if is_full(&error) => Blank::make(disk, number, salt, size, Some(RESERVE))
-            .map(|blank| (blank, Reserve::Missing))
-            .map_err(|_| error),
-        made => made.map(|blank| (blank, Reserve::Kept)),
-    }
-}
-
-/// Sees to it that what a full disk is got out of with is there: without it nothing is lost, but nothing more is taken in.
-fn fill_up(disk: &dyn Disk, size: u64) -> io::Result<Reserve> {
-    let ballast = weigh_down(disk, BALLAST, (size / 16).max(64 << 10));
-    let reserve = weigh_down(disk, RESERVE, size + spill(size));
-    match ballast.and(reserve) {
-        Ok(()) => Ok(Reserve::Kept),
-        Err(error) if is_full(&error) => Ok(Reserve::Missing),
-        Err(error) => Err(error),
-    }
-}
-
-fn weigh_down(disk: &dyn Disk, name: &str, size: u64) -> io::Result<()> {
-    if disk
-        .open(name)
-        .and_then(|file| file.len())
-        .is_ok_and(|len| len >= size)
-    {
-        return Ok(());
-    }
-    let made = disk.create(name).and_then(|file| file.allocate(size));
-    if made.is_err() {
-        // Half of it would count as all of it next time.
-        let _ = disk.remove(name);
-    }
-    made
-}
-
-fn write_checkpoint(disk: &dyn Disk, sync: &[Arc<dyn DiskFile>], body: &[u8]) -> io::Result<()> {
-    for file in sync {
-        file.sync()?;
-    }
-    match snapshot::write(disk, CHECKPOINT, super::checkpoint::VERSION, body) {
-        Err(error) if is_full(&error) => {
-            // It may be gone already; then there is nothing to give.
-            let _ = disk.remove(BALLAST);
-            snapshot::write(disk, CHECKPOINT, super::checkpoint::VERSION, body)
-        }
-        other => other,
-    }
-}
-
-impl Sealed {
-    /// Reads the segment and writes its index file, with the records that are current.
-    fn index(self, disk: &dyn Disk) -> std::result::Result<Index, Trouble> {
-        let draft = self.draft()?;
-        let name = index_name(self.number);
-        draft
-            .write(disk, &name)
-            .map_err(|error| Trouble::io(&name, error))?;
-        Index::open(disk, &name, u64::from(self.number))
-    }
-
-    fn draft(&self) -> std::result::Result<Draft, Trouble> {
-        let mut draft = Draft {
-            segment: u64::from(self.number),
-            entries: Vec::new(),
-            ids: Vec::new(),
-            keys: Vec::new(),
-        };
-        let name = log_name(self.number);
-        // A piece at a time: a whole segment would be most of the memory the store takes.
-        let (mut piece, mut start) = (Vec::new(), HEADER);
-        let own = self.salts.first().map_or(0, |(_, salt)| *salt);
-        let (mut offset, mut ord) = (HEADER, 0);
-        while offset < self.len {
-            let rest: &[u8] = piece.get((offset - start) as usize..).unwrap_or_default();
-            let len = record::frame_len(rest);
-            let left = (self.len - offset) as usize;
-            if len.is_none_or(|len| len > rest.len()) && rest.len() < left {
-                piece.resize(len.unwrap_or(0).max(PIECE).min(left), 0);
-                crate::disk::read_exact_at(&*self.file, &name, u64::from(offset), &mut piece)?;
-                start = offset;
-                continue;
-            }
-            let bad = || {
-                Trouble::damaged(
-                    &name,
-                    u64::from(offset),
-                    "this is not the record that was written here",
-                )
-            };
-            // Every record is checked, needed or not: one that is taken for another kind would shift the numbers of all
-            // that follow, and jobs would be missing from the index.
-            let after = self.salts.partition_point(|(from, _)| *from <= offset);
-            let salt = self.salts[after.saturating_sub(1)].1;
-            let body = record::unframe(rest, offset, salt, own).ok_or_else(bad)?;
-            if record::is_job(body) {
-                if self.live.get(ord) {
-                    let job = record::decode_job(body, None).ok_or_else(bad)?;
-                    classes::streams(&job, ord, offset, |key, entry| {
-                        draft.entries.push((key, entry))
-                    });
-                    draft.ids.push((job.id.0, ord, offset));
-                    draft
-                        .keys
-                        .extend(job.key_hash().map(|hash| (hash, ord, offset)));
-                }
-                ord += 1;
-            }
-            offset += (HEAD + body.len()) as u32;
-        }
-        Ok(draft)
     }
 }

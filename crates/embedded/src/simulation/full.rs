@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Action, Ask, Mode, Order, Outcome, Retry, Settle, Target};
-use auxo_core::job::{Backoff, JobSpec};
+use auxo_core::engine::{Accepted, Action, Ask, Mode, Order, Outcome, Retry, Settle, Target};
+use auxo_core::job::{Backoff, JobSpec, Key, OnDuplicate};
 use auxo_core::time::Now;
 use auxo_core::{Code, JobId, NewJob, QueueName, Token};
 use bytes::Bytes;
@@ -73,12 +73,16 @@ impl Full {
     }
 
     fn lease(&mut self, max: u32) -> Vec<Token> {
+        self.lease_as(max, "w")
+    }
+
+    fn lease_as(&mut self, max: u32, worker: &str) -> Vec<Token> {
         let ask = Ask {
             queues: vec![queue()],
             max,
             wait: Duration::ZERO,
             ttr: None,
-            worker: "w".into(),
+            worker: worker.into(),
         };
         match self.act(Op::Lease(ask)) {
             Reply::Lease(leased) => leased.into_iter().map(|leased| leased.token).collect(),
@@ -190,6 +194,56 @@ fn on_a_full_disk_every_job_can_still_be_leased_failed_deleted_and_acked() {
         assert_eq!(audit.problems, Vec::<String>::new());
     }
     println!("{jobs} jobs on 40 full disks, {moves} moves, none refused");
+}
+
+#[test]
+fn a_full_disk_refuses_what_would_replace_a_job_too() {
+    let mut full = full(4, 6 * SEGMENT);
+    let replace = |full: &mut Full, len: usize| {
+        let spec = JobSpec {
+            payload: Bytes::from(vec![7; len]),
+            key: Some(Key {
+                name: "k".into(),
+                on_duplicate: OnDuplicate::Replace,
+                window: Duration::ZERO,
+            }),
+            ..JobSpec::default()
+        };
+        let queue = queue();
+        match full.act(Op::Push(vec![NewJob { queue, spec }])) {
+            Reply::Push(mut pushed) => pushed.pop().unwrap(),
+            _ => panic!("another answer"),
+        }
+    };
+    replace(&mut full, 100).unwrap();
+    assert_eq!(replace(&mut full, 50).unwrap().how, Accepted::Replaced);
+    full.fill(3_000);
+    let refused = replace(&mut full, 50).unwrap_err();
+    assert_eq!(refused.code(), Code::QueueFull);
+    assert!(refused.message().contains("disk is full"), "{refused}");
+}
+
+#[test]
+fn a_large_checkpoint_can_be_written_on_a_full_disk() {
+    let mut full = full(5, 80 * SEGMENT);
+    for _ in 0..2_500 {
+        full.push(50).unwrap();
+    }
+    // Each lease is in every checkpoint, with the name of its worker.
+    let mut held = 0;
+    while held < 2_000 {
+        held += full.lease_as(100, &"w".repeat(200)).len();
+    }
+    full.fill(2_000);
+    // What is written again and again needs segments, and they are freed by checkpoints only.
+    for _ in 0..3_000 {
+        let token = full.lease(1).pop().expect("a job that nobody holds");
+        let back = Outcome::Release {
+            priority: None,
+            delay: None,
+        };
+        full.settle(token, back);
+    }
 }
 
 #[test]
