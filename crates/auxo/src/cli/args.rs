@@ -50,21 +50,11 @@ pub fn backoff(input: &str) -> Result<Backoff, String> {
 }
 
 pub fn on_duplicate(input: &str) -> Result<OnDuplicate, String> {
-    match input {
-        "reject" => Ok(OnDuplicate::Reject),
-        "return" => Ok(OnDuplicate::Return),
-        "replace" => Ok(OnDuplicate::Replace),
-        _ => Err("it is none of reject, return, replace".into()),
-    }
+    reason(input.parse())
 }
 
 pub fn missed(input: &str) -> Result<Missed, String> {
-    match input {
-        "skip" => Ok(Missed::Skip),
-        "once" => Ok(Missed::Once),
-        "all" => Ok(Missed::All),
-        _ => Err("it is none of skip, once, all".into()),
-    }
+    reason(input.parse())
 }
 
 /// `name=value`; the value may be empty and may have further `=`.
