@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use auxo_core::contents::Contents;
 use auxo_core::time::Now;
 use auxo_core::{Code, Error, QueueName, Result};
 use hashbrown::HashMap;
@@ -58,14 +59,9 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Report> {
 }
 
 fn holds_store(dir: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return false;
-    };
-    entries.flatten().any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name == "mark" || name == "checkpoint" || name.ends_with(".log")
-    })
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Contents::of(names) == Contents::Store
 }
 
 /// The same on any disks.
