@@ -10,13 +10,23 @@ use auxo::{Auxo, Code, Error};
 use super::failure::Failure;
 use super::output::Output;
 
-/// What to do about a directory that holds no store yet.
+/// What to do about a directory that holds no store yet, or a queue that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Make one, if nothing else is there: the verb puts something into it.
+    /// Make one, if nothing else is there: the verb puts something into it, or says that it is meant.
     Create,
     /// Refuse: looking at a mistyped path must not make a new queue there.
     Refuse,
+}
+
+impl Missing {
+    /// Refuses, unless the making was asked for.
+    pub fn unless(create: bool) -> Missing {
+        match create {
+            true => Missing::Create,
+            false => Missing::Refuse,
+        }
+    }
 }
 
 /// The opened queue and the output.

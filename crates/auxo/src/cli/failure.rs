@@ -83,6 +83,9 @@ fn hint(error: &Error) -> String {
         Code::NotFound if error.job().is_some() || error.message().contains(" job") => {
             "`auxo jobs` shows what is there; a done job is kept only for its --retention"
         }
+        Code::NotFound if error.message().contains("no queue") => {
+            "`auxo queues` shows what is there; a push makes a queue, and so does --create with `auxo pause` and `auxo queues set`"
+        }
         Code::NotFound => {
             "`auxo queues`, `auxo topics list` and `auxo schedules list` show what is there"
         }

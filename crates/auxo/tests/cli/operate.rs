@@ -123,6 +123,7 @@ fn settings_change_only_what_is_named() {
         "2",
         "--rate",
         "100/1s",
+        "--create",
     ]);
     shell.ok(&[
         "queues",
@@ -225,6 +226,30 @@ fn a_benchmark_does_not_touch_a_directory_with_jobs() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("not an empty directory"), "{}", ran.err);
     assert_eq!(shell.ok(&["job", &id, "--payload"]), "precious");
+}
+
+#[test]
+fn a_queue_that_does_not_exist_is_not_made_by_a_slip_of_the_finger() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    for verb in [
+        &["pause", "mial"][..],
+        &["resume", "mial"],
+        &["queues", "set", "mial", "--max-jobs", "5"],
+        &["queues", "mial"],
+        &["purge", "mial", "--yes"],
+    ] {
+        let ran = shell.run(verb);
+        assert_eq!(ran.code, 1, "{verb:?}: {ran:?}");
+        for word in ["there is no queue mial", "mail?", "code: not_found"] {
+            assert!(ran.err.contains(word), "{verb:?}: {}", ran.err);
+        }
+    }
+    assert_eq!(shell.json(&["queues"]).len(), 1);
+
+    shell.ok(&["queues", "set", "ahead", "--max-jobs", "5", "--create"]);
+    shell.ok(&["pause", "closed", "--create"]);
+    assert_eq!(shell.json(&["queues"]).len(), 3);
 }
 
 #[test]
