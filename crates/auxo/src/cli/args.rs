@@ -65,6 +65,12 @@ pub fn pair(input: &str) -> Result<(String, String), String> {
     }
 }
 
+/// How many of something, at least one.
+pub fn count(input: &str) -> Result<u64, String> {
+    let count = input.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "write a whole number from 1 on".into())
+}
+
 /// A number, or `none` for no limit.
 pub fn limit(input: &str) -> Result<Option<u64>, String> {
     match input {

@@ -50,7 +50,10 @@ pub fn report(failure: &Failure, json: bool) -> ExitCode {
         }
         // The reader has seen enough, as in `auxo jobs | head`.
         Failure::Io(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        Failure::Io(error) => eprintln!("{} {error}", label()),
+        Failure::Io(error) => {
+            eprintln!("{} input or output failed: {error}", label());
+            eprintln!("  hint: look before you repeat it: the step itself may have been done");
+        }
         Failure::Said => {}
     }
     ExitCode::FAILURE
@@ -110,6 +113,9 @@ fn hint(error: &Error) -> String {
         }
         Code::Unavailable => "clear away what the message names, then try again",
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
+        Code::Conflict if error.job().is_none() => {
+            "nothing was changed; choose another place or name, then try again"
+        }
         Code::Conflict => "`auxo explain ID` shows the state that the job is in",
         Code::Internal => {
             "stop and keep a copy of the data directory; `auxo salvage NEW_DIR` copies what is whole"

@@ -4,6 +4,7 @@ use auxo::core::engine::{Cursor, Query};
 use auxo::core::json::show;
 use auxo::{Job, State};
 
+use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::filter::{FilterArgs, PAGE};
@@ -23,7 +24,7 @@ pub struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     /// How many jobs at most.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 50, value_parser = args::count)]
     limit: u64,
     /// Go on where an earlier list ended.
     #[arg(long)]

@@ -94,9 +94,11 @@ async fn named(
             true => json!({ "id": id, "state": state, "dry_run": true }),
         }
     };
-    each(&answers, context, show, |(id, state)| match dry_run {
-        false => format!("{id} {state}"),
-        true => format!("{id} would be {past}"),
+    each(&answers, context, show, |(id, state)| match (mode, state) {
+        (Mode::DryRun, _) => format!("{id} would be {past}"),
+        // A job that is gone is in no state any more; what became of it is the move.
+        (Mode::Act, State::Cancelled) => format!("{id} {past}"),
+        (Mode::Act, _) => format!("{id} {state}"),
     })
 }
 

@@ -271,3 +271,12 @@ fn a_dry_run_never_reads_like_the_move() {
     }
     assert_eq!(shell.job(&id)["state"], "scheduled");
 }
+
+#[test]
+fn a_deleted_job_is_called_deleted() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    assert_eq!(shell.ok(&["delete", &id]), format!("{id} deleted\n"));
+    let id = shell.push(&["mail", "x"]);
+    assert_eq!(shell.ok(&["cancel", &id]), format!("{id} cancelled\n"));
+}
