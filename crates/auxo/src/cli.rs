@@ -18,6 +18,7 @@ mod job;
 mod jobs;
 mod kick;
 mod lease;
+mod near;
 mod output;
 mod pause;
 mod purge;

@@ -109,6 +109,17 @@ pub enum Accepted {
     Replaced,
 }
 
+impl Accepted {
+    /// The word for it in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Accepted::New => "new",
+            Accepted::Existing => "existing",
+            Accepted::Replaced => "replaced",
+        }
+    }
+}
+
 /// A request for jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {

@@ -99,7 +99,8 @@ pub struct Explanation {
     /// When the reason ends by itself: the due time, the next token, the lease's deadline, the end of retention or of the
     /// hold on a key.
     pub until: Option<Timestamp>,
-    /// Since when it holds: the end of the job, or the last time that somebody asked for the queue.
+    /// Since when it holds: the end of the job, or the last time that somebody asked for the queue, or the opening of the
+    /// store when nobody has since.
     pub since: Option<Timestamp>,
     /// Who has the job.
     pub worker: Option<Arc<str>>,
@@ -137,8 +138,18 @@ impl Explanation {
     }
 }
 
-/// Explains a job by itself and its queue; `now` is what the wall clock shows.
-pub fn explain(job: Option<&Job>, queue: Option<&QueueInfo>, now: Timestamp) -> Explanation {
+/// When it is, and since when there is something to go by: who asked for a queue is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// When the store was opened, or later; `None` for who has not watched and can say nothing of workers.
+    pub since: Option<Timestamp>,
+    /// What the wall clock shows.
+    pub now: Timestamp,
+}
+
+/// Explains a job by itself and its queue.
+pub fn explain(job: Option<&Job>, queue: Option<&QueueInfo>, watch: Watch) -> Explanation {
+    let now = watch.now;
     let Some(job) = job else {
         return Explanation::new(
             Reason::UnknownJob,
@@ -147,7 +158,7 @@ pub fn explain(job: Option<&Job>, queue: Option<&QueueInfo>, now: Timestamp) -> 
     };
     let explanation = match job.state {
         State::Scheduled => not_due(job, queue, now),
-        State::Ready => ready(queue, now),
+        State::Ready => ready(queue, watch),
         State::Leased => leased(job, now),
         State::Dead => dead(job),
         State::Done => done(job),
@@ -167,7 +178,7 @@ pub fn explain_key(
     key: &str,
     job: Option<&Job>,
     queue: Option<&QueueInfo>,
-    now: Timestamp,
+    watch: Watch,
 ) -> Explanation {
     let key = clip(key);
     let Some(job) = job else {
@@ -176,7 +187,7 @@ pub fn explain_key(
             format!("no job holds the key {key:?}; a push with it makes a new one"),
         );
     };
-    let inner = explain(Some(job), queue, now);
+    let inner = explain(Some(job), queue, watch);
     let freed = job
         .ended_at
         .filter(|_| job.state == State::Done)
@@ -218,7 +229,7 @@ fn not_due(job: &Job, queue: Option<&QueueInfo>, now: Timestamp) -> Explanation 
     Explanation::new(Reason::NotDue, text).until(job.run_at)
 }
 
-fn ready(queue: Option<&QueueInfo>, now: Timestamp) -> Explanation {
+fn ready(queue: Option<&QueueInfo>, watch: Watch) -> Explanation {
     let Some(queue) = queue else {
         return Explanation::new(Reason::Waiting, "ready, waiting for a worker");
     };
@@ -243,7 +254,7 @@ fn ready(queue: Option<&QueueInfo>, now: Timestamp) -> Explanation {
         );
     }
     rate_limited(queue)
-        .or_else(|| no_consumer(queue, now))
+        .or_else(|| unasked(queue, watch))
         .unwrap_or_else(|| {
             Explanation::new(
                 Reason::Waiting,
@@ -266,24 +277,30 @@ fn rate_limited(queue: &QueueInfo) -> Option<Explanation> {
     Some(Explanation::new(Reason::RateLimit, text).until(next))
 }
 
-fn no_consumer(queue: &QueueInfo, now: Timestamp) -> Option<Explanation> {
+/// Nobody asks for the queue, as far as is known.
+fn unasked(queue: &QueueInfo, watch: Watch) -> Option<Explanation> {
     // Who holds a job will ask again when it is done, also when the lease is older than this opening of the store.
     if queue.waiting > 0 || queue.counts.leased > 0 {
         return None;
     }
+    let name = &queue.name;
+    let Some(at) = queue.last_asked.or(watch.since) else {
+        let text = format!("ready, waiting for a worker to ask for queue {name}");
+        return Some(Explanation::new(Reason::Waiting, text));
+    };
+    let silent = watch.now.since(at);
     let text = match queue.last_asked {
+        Some(_) if silent < SILENCE => return None,
         None => format!(
-            "ready, but no worker has asked for queue {} since the store was opened",
-            queue.name
+            "ready, but no worker has asked for queue {name} since the store was opened {} ago, at {at}",
+            about(silent)
         ),
-        Some(at) if now.since(at) < SILENCE => return None,
-        Some(at) => format!(
-            "ready, but no worker has asked for queue {} for {}, since {at}",
-            queue.name,
-            about(now.since(at))
+        Some(_) => format!(
+            "ready, but no worker has asked for queue {name} for {}, since {at}",
+            about(silent)
         ),
     };
-    Some(Explanation::new(Reason::NoConsumer, text).since(queue.last_asked))
+    Some(Explanation::new(Reason::NoConsumer, text).since(at))
 }
 
 fn leased(job: &Job, now: Timestamp) -> Explanation {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::error::{Code, Error, Result};
 use crate::id::{JobId, Token, clip};
 use crate::life::{Event, State};
+use crate::text::word;
 use crate::time::{Timestamp, When};
 
 /// The priority of a job that names none. Zero is the most urgent.
@@ -131,6 +132,27 @@ pub enum Jitter {
     Full,
 }
 
+impl Jitter {
+    /// Every one.
+    pub const ALL: [Jitter; 2] = [Jitter::Full, Jitter::None];
+
+    /// The word for it, in JSON and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Jitter::Full => "full",
+            Jitter::None => "none",
+        }
+    }
+}
+
+impl FromStr for Jitter {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Jitter> {
+        word(text, &Jitter::ALL, Jitter::as_str)
+    }
+}
+
 /// What a second push with the key of a living job is answered with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDuplicate {
@@ -141,6 +163,32 @@ pub enum OnDuplicate {
     Return,
     /// The waiting job gets the new payload, priority and due time; a job that is no longer waiting is a rejection.
     Replace,
+}
+
+impl OnDuplicate {
+    /// Every one.
+    pub const ALL: [OnDuplicate; 3] = [
+        OnDuplicate::Reject,
+        OnDuplicate::Return,
+        OnDuplicate::Replace,
+    ];
+
+    /// The word for it, in JSON and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnDuplicate::Reject => "reject",
+            OnDuplicate::Return => "return",
+            OnDuplicate::Replace => "replace",
+        }
+    }
+}
+
+impl FromStr for OnDuplicate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<OnDuplicate> {
+        word(text, &OnDuplicate::ALL, OnDuplicate::as_str)
+    }
 }
 
 /// A client's name for a job: a unique job and an idempotent push in one.

@@ -7,6 +7,7 @@
 
 pub mod bucket;
 pub mod clock;
+pub mod contents;
 pub mod engine;
 pub mod error;
 pub mod event;

@@ -23,7 +23,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::id::clip;
+use crate::text::word;
 
 /// Where in its life a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,15 +156,7 @@ impl FromStr for State {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<State> {
-        State::ALL
-            .into_iter()
-            .find(|state| state.as_str() == text)
-            .ok_or_else(|| {
-                Error::bad_request(format!(
-                    "state {:?} is not one of scheduled, ready, leased, done, dead, cancelled",
-                    clip(text)
-                ))
-            })
+        word(text, &State::ALL, State::as_str)
     }
 }
 

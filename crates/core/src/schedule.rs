@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use crate::error::{Error, Result};
 use crate::id::clip;
 use crate::job::{JobSpec, QueueName};
+use crate::text::word;
 use crate::time::{Base, Due, Now, Timestamp};
 
 /// A tick that is later than this, or that the next one has followed, counts as missed.
@@ -63,6 +64,28 @@ pub enum Missed {
     Once,
     /// One job for each, the newest [`CATCH_UP`].
     All,
+}
+
+impl Missed {
+    /// Every one.
+    pub const ALL: [Missed; 3] = [Missed::Skip, Missed::Once, Missed::All];
+
+    /// The word for it, in JSON and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Missed::Skip => "skip",
+            Missed::Once => "once",
+            Missed::All => "all",
+        }
+    }
+}
+
+impl FromStr for Missed {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Missed> {
+        word(text, &Missed::ALL, Missed::as_str)
+    }
 }
 
 impl Rhythm {

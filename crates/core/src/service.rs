@@ -18,7 +18,7 @@ use crate::engine::{
 };
 use crate::error::{Code, Error, Result};
 use crate::event::Notice;
-use crate::explain::{self, Explanation};
+use crate::explain::{self, Explanation, Watch};
 use crate::job::{Job, Leased, NewJob, QueueName};
 use crate::life::State;
 use crate::limits::Limits;
@@ -30,6 +30,7 @@ pub struct Service {
     engine: Arc<dyn Engine>,
     limits: Limits,
     clock: Arc<dyn Clock>,
+    opened: Timestamp,
     counters: Counters,
 }
 
@@ -45,6 +46,7 @@ impl Service {
         Service {
             engine,
             limits,
+            opened: clock.now().wall,
             clock,
             counters: Counters::default(),
         }
@@ -244,6 +246,15 @@ impl Service {
 
     /// Says why a job is not running, or who has a key.
     pub async fn explain(&self, which: Which) -> Result<Explanation> {
+        self.explain_since(which, Some(self.opened)).await
+    }
+
+    /// The same, said by a process that opened the store only to ask: that nobody has asked it for jobs means nothing.
+    pub async fn explain_unwatched(&self, which: Which) -> Result<Explanation> {
+        self.explain_since(which, None).await
+    }
+
+    async fn explain_since(&self, which: Which, since: Option<Timestamp>) -> Result<Explanation> {
         let job = self.find(which.clone()).await?;
         let queue = match (&job, &which) {
             (Some(job), _) => Some(job.queue.clone()),
@@ -254,10 +265,12 @@ impl Service {
             Some(name) => self.queues(Some(vec![name])).await?.into_iter().next(),
             None => None,
         };
-        let (job, info, now) = (job.as_ref(), info.as_ref(), self.now());
+        let (job, info) = (job.as_ref(), info.as_ref());
+        let now = self.now();
+        let watch = Watch { since, now };
         Ok(match &which {
-            Which::Id(_) => explain::explain(job, info, now),
-            Which::Key(_, key) => explain::explain_key(key, job, info, now),
+            Which::Id(_) => explain::explain(job, info, watch),
+            Which::Key(_, key) => explain::explain_key(key, job, info, watch),
         })
     }
 

@@ -9,6 +9,16 @@ use crate::error::{Error, Result};
 use crate::id::clip;
 use crate::time::{Timestamp, millis};
 
+/// One of a few words.
+pub(crate) fn word<T: Copy>(text: &str, all: &[T], as_str: fn(T) -> &'static str) -> Result<T> {
+    let found = all.iter().find(|one| as_str(**one) == text);
+    found.copied().ok_or_else(|| {
+        let words: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
+        let words = words.join(", ");
+        Error::bad_request(format!("expected one of {words}, not {:?}", clip(text)))
+    })
+}
+
 /// The last millisecond of the year 9999, where RFC 3339 ends.
 pub const LAST_INSTANT: Timestamp = Timestamp(253_402_300_799_999);
 
@@ -215,6 +225,28 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::{Jitter, OnDuplicate};
+    use crate::life::State;
+    use crate::schedule::Missed;
+
+    #[test]
+    fn every_word_reads_back_and_any_other_is_told_what_there_is() {
+        fn check<T>(all: &[T], as_str: fn(T) -> &'static str)
+        where
+            T: Copy + std::fmt::Debug + PartialEq + std::str::FromStr<Err = Error>,
+        {
+            for one in all {
+                assert_eq!(as_str(*one).parse(), Ok(*one));
+            }
+            let refusal = "Else".parse::<T>().expect_err("no such word");
+            assert!(refusal.message().ends_with(", not \"Else\""), "{refusal}");
+            assert!(refusal.message().contains(as_str(all[0])), "{refusal}");
+        }
+        check(&State::ALL, State::as_str);
+        check(&Jitter::ALL, Jitter::as_str);
+        check(&OnDuplicate::ALL, OnDuplicate::as_str);
+        check(&Missed::ALL, Missed::as_str);
+    }
 
     #[test]
     fn durations_are_read_as_people_write_them() {

@@ -3,14 +3,18 @@
 //! Every record of every segment is looked at on its own, also behind damage. The newest record of each job that nothing
 //! says has ended goes into a new store; what could not be read is listed. The damaged store is only read.
 
+mod source;
+
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use auxo_core::contents::Contents;
 use auxo_core::time::Now;
 use auxo_core::{Code, Error, QueueName, Result};
 use hashbrown::HashMap;
 
+use self::source::Source;
 use crate::damage::Trouble;
 use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
@@ -38,7 +42,7 @@ pub struct Report {
 
 /// Copies what is whole in the store in `from` into a new store in `to`, which must not have anything yet.
 pub fn salvage(from: &Path, to: &Path) -> Result<Report> {
-    // Opening a directory makes and locks it, so what can be refused is refused before.
+    // Opening the target makes and locks it, so what can be refused is refused before.
     if !holds_store(from) {
         let message = format!("{} is not a data directory of auxo", from.display());
         return Err(Error::new(Code::NotFound, message));
@@ -52,20 +56,15 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Report> {
         );
         return Err(Error::bad_request(message));
     }
-    let source = RealDisk::open(from)?;
+    let source = Source::open(from)?;
     let target: Arc<dyn Disk> = Arc::new(RealDisk::open(to)?);
     salvage_disks(&source, target)
 }
 
 fn holds_store(dir: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return false;
-    };
-    entries.flatten().any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name == "mark" || name == "checkpoint" || name.ends_with(".log")
-    })
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Contents::of(names) == Contents::Store
 }
 
 /// The same on any disks.

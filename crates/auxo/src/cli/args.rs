@@ -50,21 +50,11 @@ pub fn backoff(input: &str) -> Result<Backoff, String> {
 }
 
 pub fn on_duplicate(input: &str) -> Result<OnDuplicate, String> {
-    match input {
-        "reject" => Ok(OnDuplicate::Reject),
-        "return" => Ok(OnDuplicate::Return),
-        "replace" => Ok(OnDuplicate::Replace),
-        _ => Err("it is none of reject, return, replace".into()),
-    }
+    reason(input.parse())
 }
 
 pub fn missed(input: &str) -> Result<Missed, String> {
-    match input {
-        "skip" => Ok(Missed::Skip),
-        "once" => Ok(Missed::Once),
-        "all" => Ok(Missed::All),
-        _ => Err("it is none of skip, once, all".into()),
-    }
+    reason(input.parse())
 }
 
 /// `name=value`; the value may be empty and may have further `=`.
@@ -73,6 +63,12 @@ pub fn pair(input: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err("write it like name=value".into()),
     }
+}
+
+/// How many of something, at least one.
+pub fn count(input: &str) -> Result<u64, String> {
+    let count = input.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "write a whole number from 1 on".into())
 }
 
 /// A number, or `none` for no limit.

@@ -1,20 +1,32 @@
 //! What every verb works with: the opened queue and the output. The engine is opened here and nowhere else.
 
+use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use auxo::core::contents::Contents;
 use auxo::{Auxo, Code, Error};
 
 use super::failure::Failure;
 use super::output::Output;
 
-/// What to do about a directory that holds no store yet.
+/// What to do about a directory that holds no store yet, or a queue that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Make one, if nothing else is there: the verb puts something into it.
+    /// Make one, if nothing else is there: the verb puts something into it, or says that it is meant.
     Create,
     /// Refuse: looking at a mistyped path must not make a new queue there.
     Refuse,
+}
+
+impl Missing {
+    /// Refuses, unless the making was asked for.
+    pub fn unless(create: bool) -> Missing {
+        match create {
+            true => Missing::Create,
+            false => Missing::Refuse,
+        }
+    }
 }
 
 /// The opened queue and the output.
@@ -68,45 +80,21 @@ fn check(data: &Path, missing: Missing) -> Result<(), Failure> {
         return Err(Error::new(Code::NotFound, message).into());
     }
     match (contents(data), missing) {
-        (Contents::Nothing, Missing::Create) | (Contents::Store | Contents::Unknown, _) => Ok(()),
-        (Contents::Nothing | Contents::Others, _) => {
+        (Some(Contents::Nothing), Missing::Create) | (Some(Contents::Store) | None, _) => Ok(()),
+        (Some(Contents::Nothing | Contents::Others), _) => {
             let message = format!("{} is not a data directory of auxo", data.display());
             Err(Error::new(Code::NotFound, message).into())
         }
     }
 }
 
-/// What lies in a directory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Contents {
-    /// Nothing, or no more than a lock: the making of a store was cut short.
-    Nothing,
-    /// A store.
-    Store,
-    /// Somebody else's files.
-    Others,
-    /// It cannot be listed; opening it tells why.
-    Unknown,
-}
-
-/// Looks at the names in a directory, and at nothing else.
-fn contents(data: &Path) -> Contents {
+/// What lies in a directory; `None` when it cannot be listed, and opening it tells why.
+fn contents(data: &Path) -> Option<Contents> {
     let entries = match std::fs::read_dir(data) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Contents::Nothing,
-        Err(_) => return Contents::Unknown,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Some(Contents::Nothing),
+        Err(_) => return None,
     };
-    let mut found = Contents::Nothing;
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name == "mark" || name == "checkpoint" || name.ends_with(".log") {
-            return Contents::Store;
-        }
-        // A disk that was just formatted has a directory of its own.
-        if name != "lock" && name != "lost+found" {
-            found = Contents::Others;
-        }
-    }
-    found
+    let name = |entry: DirEntry| entry.file_name().to_string_lossy().into_owned();
+    Some(Contents::of(entries.flatten().map(name)))
 }

@@ -26,7 +26,7 @@ pub struct Args {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let which = args.which.which()?;
     let auxo = context.open(Missing::Refuse).await?;
-    let explanation = auxo.service().explain(which).await?;
+    let explanation = auxo.service().explain_unwatched(which).await?;
     if context.output.is_json() {
         context.output.json(&show::explanation(&explanation))?;
     } else {

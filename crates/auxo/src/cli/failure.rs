@@ -50,7 +50,10 @@ pub fn report(failure: &Failure, json: bool) -> ExitCode {
         }
         // The reader has seen enough, as in `auxo jobs | head`.
         Failure::Io(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        Failure::Io(error) => eprintln!("{} {error}", label()),
+        Failure::Io(error) => {
+            eprintln!("{} input or output failed: {error}", label());
+            eprintln!("  hint: look before you repeat it: the step itself may have been done");
+        }
         Failure::Said => {}
     }
     ExitCode::FAILURE
@@ -83,6 +86,9 @@ fn hint(error: &Error) -> String {
         Code::NotFound if error.job().is_some() || error.message().contains(" job") => {
             "`auxo jobs` shows what is there; a done job is kept only for its --retention"
         }
+        Code::NotFound if error.message().contains("no queue") => {
+            "`auxo queues` shows what is there; a push makes a queue, and so does --create with `auxo pause` and `auxo queues set`"
+        }
         Code::NotFound => {
             "`auxo queues`, `auxo topics list` and `auxo schedules list` show what is there"
         }
@@ -107,6 +113,9 @@ fn hint(error: &Error) -> String {
         }
         Code::Unavailable => "clear away what the message names, then try again",
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
+        Code::Conflict if error.job().is_none() => {
+            "nothing was changed; choose another place or name, then try again"
+        }
         Code::Conflict => "`auxo explain ID` shows the state that the job is in",
         Code::Internal => {
             "stop and keep a copy of the data directory; `auxo salvage NEW_DIR` copies what is whole"

@@ -57,8 +57,8 @@ impl WhichArgs {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let which = args.which.which()?;
     let auxo = context.open(Missing::Refuse).await?;
-    let job = auxo.service().find(which).await?;
-    let job = job.ok_or_else(|| Error::new(Code::NotFound, "there is no such job"))?;
+    let job = auxo.service().find(which.clone()).await?;
+    let job = job.ok_or_else(|| unknown(&which))?;
     let output = &mut context.output;
     if args.payload {
         output.bytes(&job.payload)
@@ -66,6 +66,17 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         output.json(&show::job(&job))
     } else {
         print(&job, output)
+    }
+}
+
+fn unknown(which: &Which) -> Error {
+    match which {
+        Which::Id(id) => Error::new(Code::NotFound, format!("there is no job {id}")).about(*id),
+        Which::Key(queue, key) => {
+            let key = clean(key, 100);
+            let message = format!("there is no job with the key {key:?} in queue {queue}");
+            Error::new(Code::NotFound, message)
+        }
     }
 }
 

@@ -4,10 +4,11 @@ use auxo::core::engine::{Cursor, Query};
 use auxo::core::json::show;
 use auxo::{Job, State};
 
+use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::filter::{FilterArgs, PAGE};
-use super::output::{Output, clean, content, distance};
+use super::output::{Output, Parts, clean, content, distance};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,7 @@ pub struct Args {
     #[command(flatten)]
     filter: FilterArgs,
     /// How many jobs at most.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 50, value_parser = args::count)]
     limit: u64,
     /// Go on where an earlier list ended.
     #[arg(long)]
@@ -32,6 +33,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 }
+
+const HEADER: [&str; 8] = [
+    "ID", "STATE", "QUEUE", "KIND", "TRIES", "DUE", "KEY", "ABOUT",
+];
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
@@ -42,11 +47,12 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         limit: PAGE,
     };
     let mut none_yet = true;
+    let mut parts = Parts::new(2, HEADER);
     // A single page may be short or even empty and not be the last.
     loop {
         query.limit = u32::try_from(left).unwrap_or(PAGE).min(PAGE);
         let page = auxo.service().list(query.clone()).await?;
-        print(&page.jobs, &mut context.output)?;
+        print(&page.jobs, &mut parts, &mut context.output)?;
         none_yet &= page.jobs.is_empty();
         left -= page.jobs.len() as u64;
         query.cursor = page.next;
@@ -63,20 +69,14 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(jobs: &[Job], output: &mut Output) -> Result<(), Failure> {
+fn print(jobs: &[Job], parts: &mut Parts<8>, output: &mut Output) -> Result<(), Failure> {
     if output.is_json() {
         return jobs.iter().try_for_each(|job| output.json(&show::job(job)));
     }
     if jobs.is_empty() {
         return Ok(());
     }
-    output.table(
-        2,
-        [
-            "ID", "STATE", "QUEUE", "KIND", "TRIES", "DUE", "KEY", "ABOUT",
-        ],
-        jobs.iter().map(row),
-    )
+    output.part(parts, jobs.iter().map(row))
 }
 
 fn row(job: &Job) -> [String; 8] {

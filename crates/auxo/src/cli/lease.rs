@@ -11,6 +11,7 @@ use auxo::{Auxo, QueueName};
 use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
+use super::near::unknown;
 use super::output::{clean, content, instant};
 
 const EXAMPLES: &str = "\
@@ -78,7 +79,7 @@ async fn why(auxo: &Auxo, names: Vec<QueueName>) -> Result<(), Failure> {
     let found = auxo.service().queues(Some(names.clone())).await?;
     for name in names {
         match found.iter().find(|queue| queue.name == name) {
-            None => eprintln!("  there is no queue {name}"),
+            None => eprintln!("  {}", unknown(auxo.service(), &name).await?.message()),
             Some(queue) => {
                 if let Some(reason) = held_back(queue) {
                     eprintln!("  queue {name} {reason}");

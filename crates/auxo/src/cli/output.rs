@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use auxo::Timestamp;
 use auxo::core::text;
 use auxo::core::time::millis;
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use serde::Serialize;
 
 use super::failure::Failure;
@@ -64,15 +64,26 @@ impl Output {
     pub fn table<const N: usize>(
         &mut self,
         whole: usize,
-        header: [&str; N],
+        header: [&'static str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> Result<(), Failure> {
+        self.part(&mut Parts::new(whole, header), rows)
+    }
+
+    /// The next rows of a table that is too long to be held as a whole. The first part has the header.
+    pub fn part<const N: usize>(
+        &mut self,
+        parts: &mut Parts<N>,
         rows: impl IntoIterator<Item = [String; N]>,
     ) -> Result<(), Failure> {
         let mut table = Table::new();
         table
             .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_truncation_indicator("…")
-            .set_header(header);
+            .set_truncation_indicator("…");
+        if let Some(header) = parts.header.take() {
+            table.set_header(header);
+        }
         for cells in rows {
             let mut row = Row::from(cells);
             row.max_height(1);
@@ -80,9 +91,13 @@ impl Output {
         }
         for (place, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, 2));
-            if place < whole {
+            if place < parts.whole {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
+        }
+        // A terminal's table is as wide as the terminal; elsewhere each part is at least as wide as those before.
+        if table.width().is_none() {
+            parts.widen(&mut table);
         }
         for line in table.lines() {
             writeln!(self.stdout, "{}", line.trim_end())?;
@@ -93,6 +108,38 @@ impl Output {
     /// Writes out what is buffered.
     pub fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.stdout.flush()?)
+    }
+}
+
+/// How far a table that is printed in parts has come.
+pub struct Parts<const N: usize> {
+    whole: usize,
+    header: Option<[&'static str; N]>,
+    widths: [u16; N],
+}
+
+impl<const N: usize> Parts<N> {
+    /// On a narrow terminal the first `whole` columns are not cut.
+    pub fn new(whole: usize, header: [&'static str; N]) -> Parts<N> {
+        Parts {
+            whole,
+            header: Some(header),
+            widths: [0; N],
+        }
+    }
+
+    fn widen(&mut self, table: &mut Table) {
+        for (width, now) in self
+            .widths
+            .iter_mut()
+            .zip(table.column_max_content_widths())
+        {
+            *width = now.max(*width);
+        }
+        for (column, width) in table.column_iter_mut().zip(self.widths) {
+            let padded = width.saturating_add(2);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
+        }
     }
 }
 

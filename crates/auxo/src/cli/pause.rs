@@ -21,6 +21,9 @@ pub struct Args {
     /// The queue.
     #[arg(value_parser = args::queue)]
     queue: QueueName,
+    /// Make the queue, and the data directory, if they are not there yet.
+    #[arg(long)]
+    create: bool,
     #[command(flatten)]
     side: Side,
 }
@@ -50,8 +53,9 @@ impl Side {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let auxo = context.open(Missing::Refuse).await?;
+    let missing = Missing::unless(args.create);
+    let auxo = context.open(missing).await?;
     let pause = |config: &mut QueueConfig| args.side.set(config, true);
-    let config = change(auxo.service(), &args.queue, pause).await?;
+    let config = change(auxo.service(), &args.queue, missing, pause).await?;
     tell(&args.queue, &config, context)
 }

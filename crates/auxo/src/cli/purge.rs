@@ -6,6 +6,7 @@ use auxo::{QueueName, State};
 use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
+use super::near::existing;
 use super::steer::{confirmed, tell};
 
 const EXAMPLES: &str = "\
@@ -40,6 +41,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         ..Filter::default()
     };
     let service = auxo.service();
+    existing(service, std::slice::from_ref(&args.queue)).await?;
     let count = service
         .bulk(filter, Action::Delete, Mode::DryRun, |_| ())
         .await?;

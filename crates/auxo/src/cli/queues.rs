@@ -11,6 +11,7 @@ use serde_json::json;
 use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
+use super::near::{existing, unknown};
 use super::output::distance;
 
 const EXAMPLES: &str = "\
@@ -42,11 +43,15 @@ enum Verb {
 Examples:
   auxo queues set mail --max-leased 10
   auxo queues set mail --rate 100/1m/20 --fair true
+  auxo queues set later --max-jobs 1000 --create
   auxo queues set mail --max-bytes 64MiB")]
 struct SetArgs {
-    /// The queue; it is made if need be.
+    /// The queue.
     #[arg(value_parser = args::queue)]
     name: QueueName,
+    /// Make the queue, and the data directory, if they are not there yet.
+    #[arg(long)]
+    create: bool,
     /// The most jobs that wait, are leased or dead at once, or none.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = args::limit)]
     max_jobs: Option<Limit>,
@@ -77,8 +82,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 
 async fn list(names: Vec<QueueName>, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
-    let names = (!names.is_empty()).then_some(names);
-    let queues = auxo.service().queues(names).await?;
+    let queues = match names.as_slice() {
+        [] => auxo.service().queues(None).await?,
+        names => existing(auxo.service(), names).await?,
+    };
     let output = &mut context.output;
     if output.is_json() {
         return queues
@@ -152,8 +159,9 @@ async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
         Some(Ok(limit)) => Some(limit),
         None => None,
     };
-    let auxo = context.open(Missing::Create).await?;
-    let config = change(auxo.service(), &args.name, |config| {
+    let missing = Missing::unless(args.create);
+    let auxo = context.open(missing).await?;
+    let config = change(auxo.service(), &args.name, missing, |config| {
         config.max_jobs = args.max_jobs.unwrap_or(config.max_jobs);
         config.max_bytes = args.max_bytes.unwrap_or(config.max_bytes);
         config.max_leased = max_leased.unwrap_or(config.max_leased);
@@ -168,13 +176,15 @@ async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
 pub async fn change(
     service: &Service,
     name: &QueueName,
+    missing: Missing,
     change: impl FnOnce(&mut QueueConfig),
 ) -> Result<QueueConfig, Failure> {
     let found = service.queues(Some(vec![name.clone()])).await?;
-    let mut config = found
-        .into_iter()
-        .next()
-        .map_or_else(QueueConfig::default, |queue| queue.config);
+    let mut config = match (found.into_iter().next(), missing) {
+        (Some(queue), _) => queue.config,
+        (None, Missing::Create) => QueueConfig::default(),
+        (None, Missing::Refuse) => return Err(unknown(service, name).await?.into()),
+    };
     change(&mut config);
     service
         .change(Change::Queue(name.clone(), config.clone()))

@@ -28,6 +28,6 @@ pub struct Args {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
     let resume = |config: &mut QueueConfig| args.side.set(config, false);
-    let config = change(auxo.service(), &args.queue, resume).await?;
+    let config = change(auxo.service(), &args.queue, Missing::Refuse, resume).await?;
     tell(&args.queue, &config, context)
 }

@@ -23,8 +23,8 @@ Examples:
   auxo schedules list
   auxo schedules delete nightly
 
-Ticks make jobs while a process has the data directory open; what was missed meanwhile is made up for
-as --missed says.";
+Ticks make jobs while a process has the data directory open; what was missed meanwhile is made
+up for as --missed says.";
 
 /// Recurring jobs, by the calendar or by an interval.
 #[derive(clap::Args)]
@@ -55,12 +55,7 @@ struct SetArgs {
     #[arg(value_parser = args::queue)]
     queue: QueueName,
     /// Five fields, six with seconds first, or an alias such as @daily.
-    #[arg(
-        long,
-        value_name = "EXPR",
-        required_unless_present = "every",
-        conflicts_with = "every"
-    )]
+    #[arg(long, value_name = "EXPR", conflicts_with = "every")]
     cron: Option<String>,
     /// The time zone of --cron.
     #[arg(

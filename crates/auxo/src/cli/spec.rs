@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use auxo::core::When;
 use auxo::core::job::{Backoff, DEFAULT_KEY_WINDOW, Key, OnDuplicate, Ttl};
-use auxo::{JobSpec, Timestamp};
+use auxo::{Error, JobSpec, Timestamp};
 
 use super::args;
 use super::failure::Failure;
@@ -119,8 +119,6 @@ fn read(file: &PathBuf) -> Result<Vec<u8>, Failure> {
         std::io::stdin().read_to_end(&mut payload)?;
         return Ok(payload);
     }
-    std::fs::read(file).map_err(|error| {
-        let message = format!("{}: {error}", file.display());
-        Failure::Io(std::io::Error::new(error.kind(), message))
-    })
+    std::fs::read(file)
+        .map_err(|error| Error::bad_request(format!("--file {}: {error}", file.display())).into())
 }

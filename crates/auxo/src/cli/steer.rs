@@ -48,7 +48,7 @@ pub async fn steer(
         (false, false) => Err(Failure::Usage("give ids or a filter, not both".into())),
         (false, true) => {
             let auxo = context.open(Missing::Refuse).await?;
-            named(&auxo, targets.ids, action, mode, context).await
+            named(&auxo, targets.ids, (action, mode), past, context).await
         }
         (true, false) => {
             let auxo = context.open(Missing::Refuse).await?;
@@ -71,8 +71,8 @@ pub async fn steer(
 async fn named(
     auxo: &Auxo,
     ids: Vec<JobId>,
-    action: Action,
-    mode: Mode,
+    (action, mode): (Action, Mode),
+    past: &str,
     context: &mut Context,
 ) -> Result<(), Failure> {
     let mut answers = Vec::new();
@@ -86,10 +86,19 @@ async fn named(
         let results = ids.iter().zip(steered.results);
         answers.extend(results.map(|(id, result)| result.map(|state| (*id, state))));
     }
-    let show =
-        |(id, state): &(JobId, State)| json!({ "id": id.to_string(), "state": state.as_str() });
-    each(&answers, context, show, |(id, state)| {
-        format!("{id} {state}")
+    let dry_run = mode == Mode::DryRun;
+    let show = |(id, state): &(JobId, State)| {
+        let (id, state) = (id.to_string(), state.as_str());
+        match dry_run {
+            false => json!({ "id": id, "state": state }),
+            true => json!({ "id": id, "state": state, "dry_run": true }),
+        }
+    };
+    each(&answers, context, show, |(id, state)| match (mode, state) {
+        (Mode::DryRun, _) => format!("{id} would be {past}"),
+        // A job that is gone is in no state any more; what became of it is the move.
+        (Mode::Act, State::Cancelled) => format!("{id} {past}"),
+        (Mode::Act, _) => format!("{id} {state}"),
     })
 }
 

@@ -171,6 +171,11 @@ fn explain_says_why_a_job_is_not_running() {
     let shell = Shell::new();
     let id = shell.push(&["mail", "x", "--delay", "1h", "--key", "k"]);
     assert!(!shell.ok(&["explain", &id]).trim().is_empty());
+    // This process has seen nobody ask, because it has just begun: that is no news.
+    let ready = shell.push(&["mail", "x"]);
+    let why = shell.json(&["explain", &ready]).remove(0);
+    assert_eq!(why["reason"], "waiting", "{why}");
+    assert!(!text(&why["text"]).contains("no worker"), "{why}");
     let by_key = shell.json(&["explain", "--queue", "mail", "--key", "k"]);
     assert!(by_key[0]["reason"].is_string(), "{by_key:?}");
     assert!(by_key[0]["text"].is_string(), "{by_key:?}");
@@ -193,4 +198,17 @@ fn a_job_that_is_not_there_is_not_found() {
         assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
         assert!(ran.err.contains("code: not_found"), "{args:?}: {}", ran.err);
     }
+}
+
+#[test]
+fn a_list_of_many_pages_is_one_table() {
+    let shell = Shell::new();
+    shell.fill("mail", 1001);
+    shell.push(&["a-queue-with-a-longer-name", "x"]);
+    let shown = shell.ok(&["jobs", "--all"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 1 + 1002);
+    let heads = lines.iter().filter(|line| line.starts_with("ID ")).count();
+    assert_eq!(heads, 1);
+    assert!(shell.ok(&["jobs", "--queue", "nobody"]).is_empty());
 }

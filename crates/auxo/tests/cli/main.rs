@@ -2,6 +2,7 @@
 
 mod jobs;
 mod operate;
+mod salvage;
 mod settle;
 mod shell;
 mod topics;

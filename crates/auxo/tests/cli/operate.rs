@@ -1,7 +1,5 @@
 //! An operator's moves: steering jobs, pausing, limiting and purging queues, and the audit.
 
-use std::path::Path;
-
 use crate::shell::Shell;
 
 #[test]
@@ -125,6 +123,7 @@ fn settings_change_only_what_is_named() {
         "2",
         "--rate",
         "100/1s",
+        "--create",
     ]);
     shell.ok(&[
         "queues",
@@ -230,92 +229,54 @@ fn a_benchmark_does_not_touch_a_directory_with_jobs() {
 }
 
 #[test]
-fn a_damaged_directory_is_refused_and_what_is_whole_can_be_salvaged() {
-    let shell = Shell::new();
-    let first = shell.push(&["mail", "the first payload"]);
-    let second = shell.push(&["mail", "the second payload"]);
-    damage(shell.data(), b"the first payload");
-    let refused = shell.run(&["queues"]);
-    assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.err.contains("auxo salvage"), "{}", refused.err);
-
-    let saved = Shell::new();
-    let to = saved.data().to_str().unwrap().to_owned();
-    let ran = shell.run(&["salvage", &to]);
-    assert_eq!(ran.code, 1, "something was lost: {ran:?}");
-    assert!(ran.err.contains("lost: "), "{}", ran.err);
-    assert_eq!(
-        saved.ok(&["job", &second, "--payload"]),
-        "the second payload"
-    );
-    assert_eq!(saved.run(&["job", &first]).code, 1);
-    assert_eq!(saved.json(&["audit"])[0]["ok"], true);
-}
-
-#[test]
-fn salvaging_a_whole_directory_loses_nothing_and_spares_what_is_there() {
-    let shell = Shell::new();
-    let id = shell.push(&["mail", "x"]);
-    let saved = Shell::new();
-    let to = saved.data().to_str().unwrap().to_owned();
-    let report = shell.json(&["salvage", &to]).remove(0);
-    assert_eq!(report["copied"][0]["copied"], 1);
-    assert_eq!(saved.ok(&["job", &id, "--payload"]), "x");
-    let again = shell.run(&["salvage", &to]);
-    assert_eq!(again.code, 1);
-    assert!(again.err.contains("not empty"), "{}", again.err);
-}
-
-#[test]
-fn salvage_refuses_what_is_no_store_and_a_copy_onto_itself() {
-    let shell = Shell::new();
-    let target = shell.data().join("saved");
-    let to = target.to_str().unwrap().to_owned();
-    let ran = shell.run(&["salvage", &to]);
-    assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("code: not_found"), "{}", ran.err);
-    let left = std::fs::read_dir(shell.data()).unwrap().count();
-    assert_eq!(left, 0, "something was made");
-
+fn a_queue_that_does_not_exist_is_not_made_by_a_slip_of_the_finger() {
     let shell = Shell::new();
     shell.push(&["mail", "x"]);
-    let same = shell.data().to_str().unwrap().to_owned();
-    let ran = shell.run(&["salvage", &same]);
-    assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("copied to itself"), "{}", ran.err);
-    assert_eq!(shell.json(&["jobs"]).len(), 1);
+    for verb in [
+        &["pause", "mial"][..],
+        &["resume", "mial"],
+        &["queues", "set", "mial", "--max-jobs", "5"],
+        &["queues", "mial"],
+        &["purge", "mial", "--yes"],
+    ] {
+        let ran = shell.run(verb);
+        assert_eq!(ran.code, 1, "{verb:?}: {ran:?}");
+        for word in ["there is no queue mial", "mail?", "code: not_found"] {
+            assert!(ran.err.contains(word), "{verb:?}: {}", ran.err);
+        }
+    }
+    assert_eq!(shell.json(&["queues"]).len(), 1);
+
+    shell.ok(&["queues", "set", "ahead", "--max-jobs", "5", "--create"]);
+    shell.ok(&["pause", "closed", "--create"]);
+    assert_eq!(shell.json(&["queues"]).len(), 3);
 }
 
 #[test]
-fn salvage_says_that_jobs_may_repeat_when_anything_is_lost_and_promises_nothing_for_no_jobs() {
+fn a_dry_run_never_reads_like_the_move() {
     let shell = Shell::new();
-    shell.push(&["mail", "the only payload"]);
-    damage(shell.data(), b"the only payload");
-    let saved = Shell::new();
-    let to = saved.data().to_str().unwrap().to_owned();
-    let ran = shell.run(&["salvage", &to]);
-    assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(!ran.err.contains("from now on"), "{}", ran.err);
-
-    let saved = Shell::new();
-    let to = saved.data().to_str().unwrap().to_owned();
-    let ran = shell.run(&["salvage", &to, "--json"]);
-    assert!(ran.out.contains("\"may_repeat\":true"), "{}", ran.out);
+    let id = shell.push(&["mail", "x", "--delay", "1h"]);
+    for (verb, past) in [
+        (&["kick"][..], "kicked"),
+        (&["cancel"], "cancelled"),
+        (&["delete"], "deleted"),
+        (&["reschedule", "--delay", "2h"], "rescheduled"),
+    ] {
+        let named = shell.ok(&[verb, &[&id, "--dry-run"]].concat());
+        assert_eq!(named, format!("{id} would be {past}\n"));
+        let chosen = shell.ok(&[verb, &["--queue", "mail", "--dry-run"]].concat());
+        assert_eq!(chosen, format!("1 job would be {past}\n"));
+        let shown = shell.json(&[verb, &[&id, "--dry-run"]].concat());
+        assert_eq!(shown[0]["ok"]["dry_run"], true);
+    }
+    assert_eq!(shell.job(&id)["state"], "scheduled");
 }
 
-/// Flips a bit of these bytes in whichever file has them.
-fn damage(dir: &Path, bytes: &[u8]) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        let mut content = std::fs::read(&path).unwrap();
-        if let Some(at) = content
-            .windows(bytes.len())
-            .position(|window| window == bytes)
-        {
-            content[at] ^= 1;
-            std::fs::write(&path, content).unwrap();
-            return;
-        }
-    }
-    panic!("no file has these bytes");
+#[test]
+fn a_deleted_job_is_called_deleted() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    assert_eq!(shell.ok(&["delete", &id]), format!("{id} deleted\n"));
+    let id = shell.push(&["mail", "x"]);
+    assert_eq!(shell.ok(&["cancel", &id]), format!("{id} cancelled\n"));
 }

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use auxo::core::NewJob;
+use auxo::{JobSpec, QueueName};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -62,6 +64,24 @@ impl Shell {
     pub fn push(&self, args: &[&str]) -> String {
         let out = self.ok(&[&["push"], args].concat());
         out.trim().to_owned()
+    }
+
+    /// Pushes many jobs at once.
+    pub fn fill(&self, queue: &str, count: usize) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let auxo = auxo::Auxo::open(self.data()).await.unwrap();
+            let queue = QueueName::new(queue).unwrap();
+            let job = NewJob {
+                queue,
+                spec: JobSpec::default(),
+            };
+            let jobs = vec![job; count];
+            for jobs in jobs.chunks(1000) {
+                auxo.service().push(jobs.to_vec()).await.unwrap();
+            }
+            auxo.close().await.unwrap();
+        });
     }
 
     /// Leases one job and answers with its token.

@@ -73,7 +73,8 @@ fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
             &["topics", "subscribe", "t", "s", "q", "--pattern", "a*"],
             "whole words",
         ),
-        (&["schedules", "set", "s", "q"], "--cron"),
+        (&["schedules", "set", "s", "q"], "--cron EXPR or --every"),
+        (&["jobs", "--limit", "-1"], "a whole number from 1"),
         (
             &[
                 "schedules",
@@ -194,4 +195,37 @@ async fn a_directory_that_is_in_use_is_refused_with_a_hint() {
     );
     auxo.close().await.unwrap();
     assert_eq!(shell.run(&["queues"]).code, 0);
+}
+
+#[test]
+fn an_error_names_what_it_is_about_and_what_to_do_next() {
+    let shell = Shell::new();
+    shell.push(&["mail", "x"]);
+    let same = shell.data().to_str().unwrap().to_owned();
+    let other = Shell::new();
+    std::fs::write(other.data().join("notes"), "").unwrap();
+    let taken = other.data().to_str().unwrap().to_owned();
+    let table: [(&[&str], &[&str]); 6] = [
+        (&["job", "7"], &["no job 7", "auxo jobs"]),
+        (
+            &["job", "--queue", "mail", "--key", "k"],
+            &["no job with the key \"k\" in queue mail", "auxo jobs"],
+        ),
+        (&["lease", "mial"], &["did you mean mail?"]),
+        (
+            &["push", "mail", "--file", "absent"],
+            &["--file absent: No such file", "code: bad_request"],
+        ),
+        (&["salvage", &taken], &["not empty", "choose another place"]),
+        (&["salvage", &same], &["to itself"]),
+    ];
+    for (args, words) in table {
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        for word in words {
+            assert!(ran.err.contains(word), "{args:?}, {word}: {}", ran.err);
+        }
+    }
+    let unread = shell.run(&["push", "mail", "--file", "absent", "--json"]);
+    assert!(unread.out.contains("\"error\""), "{unread:?}");
 }

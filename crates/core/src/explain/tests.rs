@@ -59,16 +59,36 @@ fn changed<T>(mut value: T, change: impl FnOnce(&mut T)) -> T {
     value
 }
 
+/// The store was opened so many minutes ago.
+fn watch(minutes: u32) -> Watch {
+    Watch {
+        since: Some(NOW.minus(minutes * MINUTE)),
+        now: NOW,
+    }
+}
+
+/// Nobody knows who asks.
+fn unwatched() -> Watch {
+    Watch {
+        since: None,
+        now: NOW,
+    }
+}
+
 fn ready_in(change: impl FnOnce(&mut QueueInfo)) -> Explanation {
     explain(
         Some(&job(State::Ready)),
         Some(&changed(queue(), change)),
-        NOW,
+        watch(10),
     )
 }
 
 fn alone(state: State, change: impl FnOnce(&mut Job)) -> Explanation {
-    explain(Some(&changed(job(state), change)), Some(&queue()), NOW)
+    explain(
+        Some(&changed(job(state), change)),
+        Some(&queue()),
+        watch(10),
+    )
 }
 
 #[test]
@@ -86,9 +106,10 @@ fn every_case_has_its_reason_and_its_words() {
         burst: 5,
     });
     let error = || Some("smtp 451".to_owned());
+    let unasked = || changed(queue(), |queue| queue.last_asked = None);
     let table = [
         (
-            explain(None, None, NOW),
+            explain(None, None, watch(10)),
             Reason::UnknownJob,
             "no such job is stored",
         ),
@@ -108,7 +129,7 @@ fn every_case_has_its_reason_and_its_words() {
             explain(
                 Some(&job(State::Scheduled)),
                 Some(&changed(queue(), |q| q.config.paused_out = true)),
-                NOW,
+                watch(10),
             ),
             Reason::NotDue,
             "its queue is paused, too",
@@ -131,7 +152,12 @@ fn every_case_has_its_reason_and_its_words() {
         (
             ready_in(|queue| queue.last_asked = None),
             Reason::NoConsumer,
-            "no worker has asked for queue mail since the store was opened",
+            "no worker has asked for queue mail since the store was opened 10m ago, at 2023-11-14T22:03:20.000Z",
+        ),
+        (
+            explain(Some(&job(State::Ready)), Some(&unasked()), unwatched()),
+            Reason::Waiting,
+            "waiting for a worker to ask for queue mail",
         ),
         (
             ready_in(|queue| queue.last_asked = Some(ago)),
@@ -155,7 +181,7 @@ fn every_case_has_its_reason_and_its_words() {
         ),
         (ready_in(|_| ()), Reason::Waiting, "behind other work"),
         (
-            explain(Some(&job(State::Ready)), None, NOW),
+            explain(Some(&job(State::Ready)), None, watch(10)),
             Reason::Waiting,
             "waiting for a worker",
         ),
@@ -202,7 +228,7 @@ fn every_case_has_its_reason_and_its_words() {
             "cancelled",
         ),
         (
-            explain_key("k", Some(&job(State::Ready)), Some(&queue()), NOW),
+            explain_key("k", Some(&job(State::Ready)), Some(&queue()), watch(10)),
             Reason::KeyHeld,
             "the key \"k\" is held by job 7 until 1d after it is done; that job is ready: ready, waiting",
         ),
@@ -211,13 +237,13 @@ fn every_case_has_its_reason_and_its_words() {
                 "k",
                 Some(&changed(job(State::Done), |job| job.ended_at = Some(NOW))),
                 None,
-                NOW,
+                watch(10),
             ),
             Reason::KeyHeld,
             "held by job 7 until 2023-11-15T22:13:20.000Z; that job is done",
         ),
         (
-            explain_key("k", None, Some(&queue()), NOW),
+            explain_key("k", None, Some(&queue()), watch(10)),
             Reason::KeyFree,
             "no job holds the key \"k\"",
         ),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -305,6 +306,14 @@ pub(super) fn base64(raw: &RawValue) -> Result<Bytes> {
         .decode(string(raw)?)
         .map(Bytes::from)
         .map_err(|error| Error::bad_request(format!("not base64: {error}")))
+}
+
+/// Reads what has a word of its own. What is no text is named in the refusal as it stands.
+pub(super) fn parsed<T: FromStr<Err = Error>>(raw: &RawValue) -> Result<T> {
+    match string(raw) {
+        Ok(text) => text.parse(),
+        Err(_) => raw.get().parse(),
+    }
 }
 
 /// Reads one of a few words.

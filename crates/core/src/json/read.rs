@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::fields::{
-    Fields, Null, boolean, duration, each, f64, list, parse, string, texts, time, u32, word,
+    Fields, Null, boolean, duration, each, f64, list, parse, parsed, string, texts, time, u32, word,
 };
 use crate::engine::{Ask, Extend, Outcome, Retry, Settle};
 use crate::error::Result;
@@ -137,14 +137,7 @@ fn ttl(fields: &mut Fields<'_>) -> Result<Ttl> {
 
 fn key(fields: &mut Fields<'_>) -> Result<Option<Key>> {
     let name = fields.get("key", string)?;
-    let on_duplicate = fields.get(
-        "on_duplicate",
-        word(&[
-            ("reject", OnDuplicate::Reject),
-            ("return", OnDuplicate::Return),
-            ("replace", OnDuplicate::Replace),
-        ]),
-    )?;
+    let on_duplicate: Option<OnDuplicate> = fields.get("on_duplicate", parsed)?;
     let window = fields.get("key_window", duration)?;
     match name {
         Some(name) => Ok(Some(Key {
@@ -169,12 +162,7 @@ fn backoff(fields: &mut Fields<'_>) -> Result<Backoff> {
             base: fields.get("base", duration)?.unwrap_or(seconds(1)),
             factor: fields.get("factor", f64)?.unwrap_or(2.0),
             cap: fields.get("cap", duration)?.unwrap_or(seconds(60 * 60)),
-            jitter: fields
-                .get(
-                    "jitter",
-                    word(&[("full", Jitter::Full), ("none", Jitter::None)]),
-                )?
-                .unwrap_or(Jitter::Full),
+            jitter: fields.get("jitter", parsed)?.unwrap_or(Jitter::Full),
         },
         'f' => Backoff::Fixed {
             delay: fields.need("delay", duration)?,

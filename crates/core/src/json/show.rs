@@ -13,9 +13,7 @@ use serde_json::value::RawValue;
 use super::content::shown;
 use crate::engine::Page;
 use crate::error::Result;
-use crate::job::{
-    Backoff, Headers, Holder, Jitter, Job, JobSpec, Leased, Moment, OnDuplicate, Ttl,
-};
+use crate::job::{Backoff, Headers, Holder, Job, JobSpec, Leased, Moment, Ttl};
 use crate::text;
 use crate::time::{Timestamp, When};
 
@@ -242,10 +240,7 @@ fn backoff(backoff: &Backoff) -> BackoffOut {
             base: span(*base),
             factor: *factor,
             cap: span(*cap),
-            jitter: match jitter {
-                Jitter::Full => "full",
-                Jitter::None => "none",
-            },
+            jitter: jitter.as_str(),
         },
         Backoff::Fixed { delay } => BackoffOut::Fixed {
             delay: span(*delay),
@@ -321,11 +316,7 @@ fn spec_out(spec: &JobSpec) -> SpecOut<'_> {
         max_attempts: spec.max_attempts,
         backoff: backoff(&spec.backoff),
         key: spec.key.as_ref().map(|key| key.name.as_str()),
-        on_duplicate: spec.key.as_ref().map(|key| match key.on_duplicate {
-            OnDuplicate::Reject => "reject",
-            OnDuplicate::Return => "return",
-            OnDuplicate::Replace => "replace",
-        }),
+        on_duplicate: spec.key.as_ref().map(|key| key.on_duplicate.as_str()),
         key_window: spec.key.as_ref().map(|key| span(key.window)),
         group: spec.group.as_deref(),
         retention: (!spec.retention.is_zero()).then(|| span(spec.retention)),

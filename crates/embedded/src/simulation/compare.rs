@@ -97,7 +97,7 @@ pub fn differences(
 }
 
 /// Whoever only looks makes no jobs.
-struct Nameless;
+pub struct Nameless;
 
 impl Mint for Nameless {
     fn id(&mut self, _now: Now) -> JobId {

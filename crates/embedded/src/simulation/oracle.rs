@@ -11,7 +11,8 @@ use auxo_core::life::{Event, State};
 use auxo_core::time::{Now, Timestamp};
 use auxo_core::{Code, JobId, NewJob, Result, Token};
 
-use super::compare::{PAGE, differences};
+use super::compare::{Nameless, PAGE, differences};
+use super::promises::Promises;
 use super::store::{Round, START, Store};
 use crate::machine::{Op, Reply, Ticket};
 use crate::record::Position;
@@ -141,6 +142,7 @@ pub struct Oracle {
     /// The number of the newest lease that somebody knows of, and of those that nobody does yet.
     highest_counter: u64,
     counters: Vec<(Ticket, u64)>,
+    pub promises: Promises,
 }
 
 impl Oracle {
@@ -158,6 +160,7 @@ impl Oracle {
             checks: 0,
             highest_counter: 0,
             counters: Vec::new(),
+            promises: Promises::default(),
         }
     }
 
@@ -188,7 +191,11 @@ impl Oracle {
         );
         self.known.extend(&names.ids);
         let mut answers: HashMap<Ticket, Result<Reply>> = HashMap::new();
+        // An answer may rest on what an earlier round wrote, also where this one wrote nothing.
+        let earlier = self.open.iter().flat_map(|open| &open.ends);
+        let end = earlier.chain(&round.ends).last().copied().unwrap_or(START);
         for answer in round.answers {
+            self.promises.make(&answer, end);
             if let Ok(Reply::Lease(leased)) = &answer.reply {
                 for leased in leased {
                     self.note_token(answer.ticket, leased);
@@ -256,8 +263,9 @@ impl Oracle {
         }
     }
 
-    /// Callers have got these answers: no later lease may have a smaller number.
+    /// Callers have got these answers: what they say holds, and no later lease may have a smaller number.
     pub fn released(&mut self, tickets: &[Ticket]) {
+        self.promises.give(tickets);
         self.counters.retain(|(ticket, counter)| {
             let released = tickets.contains(ticket);
             if released {
@@ -374,6 +382,7 @@ impl Oracle {
 
     /// Takes over what is safe on the disk by now, so that it need not be thought of again.
     pub fn settle(&mut self, safe: Position) {
+        self.promises.settle(safe);
         while let Some(open) = self
             .open
             .front()
@@ -394,6 +403,7 @@ impl Oracle {
     /// recovered, and that must not be before `promised`. From here on model and store go on from there.
     pub fn restarted(&mut self, store: &mut Store, promised: Position) {
         let (found, mut model, now) = self.recover(store, promised);
+        self.promises.judge(&mut model, found, now, &mut Nameless);
         model.restart();
         self.open.clear();
         self.waiters.clear();
@@ -489,7 +499,13 @@ impl Oracle {
         self.checks += 1;
     }
 
-    /// Power went where nothing was promised to be on the disk: even numbers of leases may come again.
+    /// Power went where nothing was promised to be on the disk.
+    pub fn forget_promises(&mut self) {
+        self.promises.forget();
+        self.forget_tokens();
+    }
+
+    /// Even numbers of leases may come again.
     pub fn forget_tokens(&mut self) {
         self.highest_counter = 0;
     }

@@ -23,12 +23,20 @@ pub const START: Position = Position {
     offset: HEADER,
 };
 
+/// What is wrong with a store, to see that it is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Answers that should wait for the sync go out when their records are written.
+    AckBeforeSync,
+}
+
 /// A store that does one thing at a time.
 pub struct Store {
     pub disk: SimDisk,
     face: Arc<dyn Disk>,
     pub machine: Machine,
     pub sync: Sync,
+    pub bug: Option<Bug>,
     mark: Mark,
     /// Answers that wait for a sync.
     waiting: Vec<Ticket>,
@@ -93,6 +101,7 @@ impl Store {
             face,
             machine,
             sync,
+            bug: None,
             mark,
             waiting: Vec::new(),
             tasks: VecDeque::new(),
@@ -134,6 +143,9 @@ impl Store {
                     After::Synced if self.sync == Sync::Always => self.waiting.push(answer.ticket),
                     _ => self.released.push(answer.ticket),
                 }
+            }
+            if self.bug == Some(Bug::AckBeforeSync) {
+                self.released.extend(&self.waiting);
             }
         }
         round

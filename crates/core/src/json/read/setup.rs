@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::super::fields::{Fields, boolean, duration, string, u32, u64, word};
+use super::super::fields::{Fields, boolean, duration, parsed, string, u32, u64};
 use super::{queue, spec};
 use crate::engine::Message;
 use crate::error::Result;
 use crate::job::JobSpec;
 use crate::queue::{QueueConfig, Rate};
-use crate::schedule::{Missed, Rhythm, Schedule};
+use crate::schedule::{Rhythm, Schedule};
 use crate::text;
 use crate::time::When;
 use crate::topic::{Pattern, Subscription};
@@ -87,16 +87,7 @@ pub fn schedule(name: &str, body: &[u8]) -> Result<Schedule> {
         name: name.to_owned(),
         queue: fields.need("queue", queue)?,
         rhythm: rhythm(&mut fields)?,
-        missed: fields
-            .get(
-                "missed",
-                word(&[
-                    ("skip", Missed::Skip),
-                    ("once", Missed::Once),
-                    ("all", Missed::All),
-                ]),
-            )?
-            .unwrap_or_default(),
+        missed: fields.get("missed", parsed)?.unwrap_or_default(),
         spec: fields.object("job", ticked)?.unwrap_or_default(),
         next: None,
         last: None,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::put_times;
-use crate::engine::{Accepted, Extended, Mode, Pushed, Settled, Steered};
+use crate::engine::{Extended, Mode, Pushed, Settled, Steered};
 use crate::error::{Error, Result};
 use crate::event::Notice;
 use crate::explain::Explanation;
@@ -14,11 +14,7 @@ pub fn pushed(pushed: &Pushed) -> Value {
         "id": pushed.id.to_string(),
         "state": pushed.state.as_str(),
         "run_at": pushed.run_at.to_string(),
-        "how": match pushed.how {
-            Accepted::New => "new",
-            Accepted::Existing => "existing",
-            Accepted::Replaced => "replaced",
-        },
+        "how": pushed.how.as_str(),
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{SpecOut, Text, put_times, span, spec_out};
 use crate::engine::Audit;
 use crate::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
-use crate::schedule::{Missed, Rhythm, Schedule};
+use crate::schedule::{Rhythm, Schedule};
 use crate::text;
 use crate::time::Timestamp;
 use crate::topic::Subscription;
@@ -149,11 +149,7 @@ pub fn schedule(schedule: &Schedule) -> impl Serialize {
         cron,
         zone,
         every,
-        missed: match schedule.missed {
-            Missed::Skip => "skip",
-            Missed::Once => "once",
-            Missed::All => "all",
-        },
+        missed: schedule.missed.as_str(),
         job: spec_out(&schedule.spec),
         next: schedule.next.map(|due| Text(due.at)),
         last: schedule.last.map(Text),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::{read, show};
 use crate::engine::{Accepted, Audit, Cursor, Extended, Mode, Page, Pushed, Settled, Steered};
 use crate::event::Notice;
-use crate::explain::explain;
+use crate::explain::{Watch, explain};
 use crate::job::{
     Backoff, DeadReason, Holder, Job, JobSpec, Key, Leased, Moment, OnDuplicate, Ttl,
 };
@@ -263,7 +263,11 @@ fn notices_and_explanations_are_shown() {
         json!({"sequence": 3, "at": noon, "queue": "mail", "id": "7", "event": "lease", "by": "w1"})
     );
     let leased = job(b"");
-    let shown = show::explanation(&explain(Some(&leased), None, NOON));
+    let watch = Watch {
+        since: None,
+        now: NOON,
+    };
+    let shown = show::explanation(&explain(Some(&leased), None, watch));
     assert_eq!(
         shown,
         json!({
@@ -271,6 +275,6 @@ fn notices_and_explanations_are_shown() {
             "queue": "mail", "until": noon, "worker": "w1", "error": "smtp 451",
         })
     );
-    let unknown = show::explanation(&explain(None, None, NOON));
+    let unknown = show::explanation(&explain(None, None, watch));
     assert_eq!(unknown.as_object().unwrap().len(), 2, "{unknown}");
 }
