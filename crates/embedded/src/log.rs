@@ -16,7 +16,7 @@ use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::index::{Index, Pages};
 use crate::record::{self, Framer, Place, Position, Put, Record, Stored};
-use crate::segment::{Blank, Finder, Segment, log_name};
+use crate::segment::{Blank, Finder, Segment, log_name, spill};
 use crate::stream::Spot;
 
 /// How much of what was written last is kept in memory, so that a job pushed just now is leased without a read.
@@ -140,7 +140,7 @@ impl Log {
 
     /// Whether the active segment has had its share and the next group should begin a new one.
     pub fn is_full(&self) -> bool {
-        u64::from(self.framer.position()) >= self.segment_size
+        u64::from(self.framer.position()) >= self.segment_size - spill(self.segment_size)
     }
 
     /// Appends a record.

@@ -122,7 +122,7 @@ pub struct Outbox {
 /// What a machine is built with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The size at which a segment is sealed.
+    /// The size of a segment's file.
     pub segment_size: u64,
     /// This process, as timelines name it.
     pub node: Arc<str>,

@@ -125,7 +125,6 @@ impl Blank {
             None => disk.create(&name)?,
         };
         let file = once_failed_always_failed(file);
-        let size = size + spill(size);
         if file.len()? < size {
             file.allocate(size)?;
         }
@@ -136,8 +135,8 @@ impl Blank {
     }
 }
 
-/// What lies behind the size at which a segment is sealed: space for what must still be written when the disk is full and
-/// there is no other segment to go on in.
+/// How much of a segment is left when it is sealed: space for what must still be written when the disk is full and there is
+/// no other segment to go on in.
 pub fn spill(size: u64) -> u64 {
     size / 8
 }

@@ -20,7 +20,7 @@ use super::{Machine, Step};
 use crate::damage::Trouble;
 use crate::record::Position;
 use crate::sealed::Sealed;
-use crate::segment::{Finder, index_name, log_name, spill};
+use crate::segment::{Finder, index_name, log_name};
 
 pub const CHECKPOINT: &str = "checkpoint";
 /// A segment's file in waiting, for when the disk is full. Leases and acks leave nothing behind that is needed for long: a
@@ -151,7 +151,7 @@ impl Machine {
     pub(super) fn no_room(&self, bytes: usize) -> Option<Error> {
         let size = self.settings.segment_size;
         let end = u64::from(self.log.position().offset) + bytes as u64 + SLACK;
-        let full = self.starved() && end > size + spill(size);
+        let full = self.starved() && end > size;
         full.then(|| {
             let message = "the disk is full and no space could be made: free some, then try again";
             Error::new(Code::QueueFull, message)

@@ -9,7 +9,7 @@ use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::index::Index;
 use crate::sealed::Sealed;
-use crate::segment::{Blank, spill};
+use crate::segment::Blank;
 use crate::snapshot;
 
 /// Space that is given back when the disk is full, so that a checkpoint can still be written and segments freed.
@@ -124,7 +124,7 @@ pub(super) fn blank(
 /// Sees to it that what a full disk is got out of with is there: without it nothing is lost, but nothing more is taken in.
 fn fill_up(disk: &dyn Disk, size: u64, ballast: u64) -> io::Result<Reserve> {
     let ballast = weigh_down(disk, BALLAST, ballast);
-    let reserve = weigh_down(disk, RESERVE, size + spill(size));
+    let reserve = weigh_down(disk, RESERVE, size);
     kept(ballast.and(reserve))
 }
 
