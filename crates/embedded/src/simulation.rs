@@ -11,6 +11,7 @@ mod oracle;
 mod promises;
 mod store;
 
+mod ahead;
 mod full;
 mod long_audit;
 mod mend;

@@ -10,6 +10,7 @@ mod lines;
 mod task;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use auxo_core::time::Now;
 use auxo_core::{Code, Error};
@@ -18,6 +19,7 @@ pub use self::task::{Done, Reserve, Task};
 use self::task::{blank, is_full};
 use super::{Machine, Step};
 use crate::damage::Trouble;
+use crate::disk::DiskFile;
 use crate::record::Position;
 use crate::sealed::Sealed;
 use crate::segment::{Finder, index_name, log_name};
@@ -131,8 +133,8 @@ impl Machine {
             return;
         }
         self.upkeep.indexing.push(number);
-        let sealed = Sealed::of(self.log.segment(number));
-        self.out.tasks.push(Task::Index(sealed));
+        let (sync, sealed) = (self.unsynced(), Sealed::of(self.log.segment(number)));
+        self.out.tasks.push(Task::Index { sync, sealed });
     }
 
     /// Segments whose index turned out to be damaged get a new file. Once is enough: where that one is damaged as well,
@@ -288,8 +290,7 @@ impl Machine {
         let freed = self.empty_segments();
         let position = self.log.position();
         let body = self.encode_checkpoint(&freed);
-        let unsynced = self.log.segments.range(self.safe().segment..);
-        let sync = unsynced.map(|(_, segment)| segment.file.clone()).collect();
+        let sync = self.unsynced();
         self.upkeep.checkpointing = Some((freed, position));
         // The next one may be larger: by what a segment of leases adds, and that is not known before.
         self.upkeep.ballast = 2 * body.len() as u64;
@@ -299,6 +300,12 @@ impl Machine {
             body,
             ballast,
         });
+    }
+
+    /// The files with records that may not be on the disk.
+    fn unsynced(&self) -> Vec<Arc<dyn DiskFile>> {
+        let unsynced = self.log.segments.range(self.safe().segment..);
+        unsynced.map(|(_, segment)| segment.file.clone()).collect()
     }
 
     /// How much space is kept for the next checkpoint: it is written beside the last one.

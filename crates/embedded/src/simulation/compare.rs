@@ -59,8 +59,13 @@ pub fn differences(
     for (queue, key) in keys {
         let which = Which::Key(queue, key);
         let expected = model.find(&which, now, mint).map(|job| job.id);
-        if find(store, which.clone(), now).map(|job| job.id) != expected {
-            return Err(format!("{which:?} leads to another job than it should"));
+        let kept = find(store, which.clone(), now);
+        if kept.as_ref().map(|job| job.id) != expected {
+            let expected = model.find(&which, now, mint).map(brief);
+            return Err(format!(
+                "{which:?} should lead to\n{expected:?}\nbut leads to\n{:?}",
+                kept.map(brief)
+            ));
         }
     }
     let Reply::Queues(mut queues) = ask(store, Op::Queues(None), now) else {
@@ -135,7 +140,7 @@ fn find(store: &mut Store, which: Which, now: Now) -> Option<Job> {
 }
 
 /// All jobs, page by page.
-fn list(store: &mut Store, now: Now, limit: u32) -> Vec<JobId> {
+pub fn list(store: &mut Store, now: Now, limit: u32) -> Vec<JobId> {
     let mut ids = Vec::new();
     let mut cursor = None;
     loop {

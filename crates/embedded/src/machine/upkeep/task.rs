@@ -14,6 +14,8 @@ use crate::snapshot;
 
 /// Space that is given back when the disk is full, so that a checkpoint can still be written and segments freed.
 const BALLAST: &str = "ballast";
+/// What an error calls the newest segments together.
+const LOG: &str = "the log";
 
 /// Slow work, to be done in the order given, after everything written before it.
 pub enum Task {
@@ -25,8 +27,12 @@ pub enum Task {
         ballast: u64,
         reuse: Option<String>,
     },
-    /// Writes the index file of a sealed segment.
-    Index(Sealed),
+    /// Syncs these files, then writes the index file of a sealed segment. An index leaves out what is not current any more:
+    /// were the records that say so lost with the power, jobs would be back of which the index knows nothing.
+    Index {
+        sync: Vec<Arc<dyn DiskFile>>,
+        sealed: Sealed,
+    },
     /// Syncs these files, then writes a checkpoint.
     Checkpoint {
         sync: Vec<Arc<dyn DiskFile>>,
@@ -87,7 +93,10 @@ impl Task {
                 }
                 Done::Reserved(fill_up(disk, size, ballast))
             }
-            Task::Index(sealed) => Done::Indexed(sealed.number, sealed.index(disk)),
+            Task::Index { sync, sealed } => {
+                let synced = sync_all(&sync).map_err(|error| Trouble::io(LOG, error));
+                Done::Indexed(sealed.number, synced.and_then(|()| sealed.index(disk)))
+            }
             Task::Checkpoint {
                 sync,
                 body,
@@ -153,10 +162,12 @@ fn weigh_down(disk: &dyn Disk, name: &str, size: u64) -> io::Result<()> {
     made
 }
 
+fn sync_all(files: &[Arc<dyn DiskFile>]) -> io::Result<()> {
+    files.iter().try_for_each(|file| file.sync())
+}
+
 fn write_checkpoint(disk: &dyn Disk, sync: &[Arc<dyn DiskFile>], body: &[u8]) -> io::Result<()> {
-    for file in sync {
-        file.sync()?;
-    }
+    sync_all(sync)?;
     match snapshot::write(disk, CHECKPOINT, VERSION, body) {
         Err(error) if is_full(&error) => {
             // It may be gone already; then there is nothing to give.
