@@ -1,7 +1,6 @@
 //! The few things the engine asks of a disk, so that a test can put a failing one in its place.
 //!
-//! One [`Disk`] is one flat directory. Calls block; the threads that make them are made for it. What a crash leaves
-//! behind is the contract: bytes are safe after [`DiskFile::sync`], names (created, renamed, removed) after
+//! One [`Disk`] is one flat directory. Calls block. What a crash leaves behind is the contract: bytes are safe after [`DiskFile::sync`], names (created, renamed, removed) after
 //! [`Disk::sync_dir`], and nothing else is. [`RealDisk`] is the operating system's, [`SimDisk`] loses power on demand.
 
 use std::io;

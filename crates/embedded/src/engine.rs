@@ -8,10 +8,12 @@
 //!
 //! The core is behind a lock. A caller puts its call into the inbox and, if nobody is at it, does itself what is there:
 //! waking a thread and being woken by it costs more than a push of a hundred jobs. If somebody is at it, the call is done
-//! along with others, in one group of records. The core thread does what takes long, and what time brings.
+//! along with others, in one group of records. The core thread does calls that take long, what time brings while nobody
+//! calls, and what is left when others keep a caller at work. Whoever does a round also does the bite of upkeep that is due
+//! with it; bites are small.
 //!
-//! While the sync thread syncs, the next groups build up: callers share syncs without anybody waiting to collect them. What is under way is bounded in bytes, so a slow disk slows callers down instead of filling
-//! the memory.
+//! While the sync thread syncs, the next groups build up: callers share syncs without anybody waiting to collect them.
+//! What is under way is bounded in bytes, so a slow disk slows callers down instead of filling the memory.
 
 mod inbox;
 mod writer;
@@ -44,6 +46,8 @@ use crate::options::Options;
 
 /// How many notices a watcher may lag behind before it misses some.
 const NOTICES: usize = 4096;
+/// How many rounds a caller does for others before it leaves the rest to the core thread.
+const ROUNDS: usize = 16;
 
 /// The built-in engine on a directory of its own.
 pub struct Embedded {
@@ -206,31 +210,32 @@ struct Shared {
 }
 
 impl Shared {
-    /// Does what callers put into the inbox, unless somebody is at it: whoever has the core looks again after letting it
-    /// go, so nothing that was put in before is left behind.
+    /// Does what callers put into the inbox, unless somebody is at it. Whoever has had the core looks again after letting it
+    /// go, also when there was nothing to do: who came meanwhile found it taken and relies on that.
     fn help(&self) {
-        loop {
+        for _ in 0..ROUNDS {
             // Whoever panicked with the core in hand has taken it away before letting go.
             let Ok(mut core) = self.core.try_lock() else {
                 return;
             };
             let Some(working) = core.as_mut() else { return };
-            let Some(taken) = self.inbox.take_light() else {
-                return;
-            };
-            // A bug of ours is told as an error, it does not take the caller's thread down.
-            match catch_unwind(AssertUnwindSafe(|| working.work(taken))) {
-                Ok(wants) => self.inbox.rearm(wants),
-                Err(_) => return self.wreck(core),
+            if let Some(taken) = self.inbox.take_light() {
+                // A bug of ours is told as an error, it does not take the caller's thread down.
+                match catch_unwind(AssertUnwindSafe(|| working.work(taken))) {
+                    Ok(wants) => self.inbox.rearm(wants),
+                    Err(_) => return self.wreck(core),
+                }
             }
             drop(core);
             if !self.inbox.has_light() {
                 return;
             }
         }
+        // Others keep coming, and the caller has something else to do.
+        self.inbox.nudge();
     }
 
-    /// The core thread: it does what is not for callers to do, and what time brings.
+    /// The core thread: it does what is not for callers to do, and what time brings while nobody calls.
     fn run(&self, clock: &dyn Clock) {
         loop {
             if !self.inbox.has_light() {
@@ -264,12 +269,10 @@ impl Shared {
 
 impl Core {
     fn close(self) {
-        let closers = self.inbox.stop();
+        self.inbox.stop();
         let result = self.writer.close(&self.machine);
         drop((self.machine, self.callers));
-        for closer in closers {
-            let _ = closer.send(result.clone());
-        }
+        self.inbox.closed(result);
     }
 
     /// One round: what has come in, what time has brought, and the records of both.

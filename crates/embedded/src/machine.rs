@@ -1,6 +1,6 @@
 //! The state machine: (state, operation, now) gives (state, records, answers), and nothing else plays a part.
 //!
-//! It owns all queue state and runs on one thread without locks. It reads from the disk when a job is not in memory, but
+//! It owns all queue state and knows no locks: one thread at a time has it. It reads from the disk when a job is not in memory, but
 //! never writes to it: records collect in the log's current group, and what must be done beside is left in the
 //! [`Outbox`]. Whoever drives it writes the groups, runs the tasks and sends the answers, in the engine with threads, in
 //! the simulation step by step from a seed.
@@ -46,6 +46,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 
 pub use self::import::Survey;
+pub use self::push::weight;
 use self::queue::Queue;
 pub use self::upkeep::{Done, Task};
 use crate::damage::Trouble;

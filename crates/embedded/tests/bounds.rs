@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use auxo_conformance::bench::run;
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Ask, Outcome, Retry, Settle};
+use auxo_core::engine::{Ask, Change, Message, Outcome, Retry, Settle};
 use auxo_core::job::{Backoff, JobSpec, Leased};
-use auxo_core::{Engine, NewJob, QueueName, When};
+use auxo_core::topic::Subscription;
+use auxo_core::{Code, Engine, NewJob, QueueName, When};
 use auxo_embedded::disk::{Disk, SimDisk};
 use auxo_embedded::{Embedded, Options};
 
@@ -233,5 +234,35 @@ fn a_store_that_was_killed_when_it_was_empty_takes_jobs() {
             .remove(0)
             .expect("a push");
         assert_eq!(jobs(&engine).await, 1);
+    });
+}
+
+#[test]
+fn a_message_with_large_headers_is_bounded_like_one_with_a_large_payload() {
+    const QUEUES: usize = 1100;
+    let store = store();
+    run(async {
+        for number in 0..QUEUES {
+            let subscription = Subscription {
+                topic: "t".into(),
+                name: format!("s{number}"),
+                queue: queue(),
+                pattern: None,
+            };
+            let change = Change::Subscribe(subscription);
+            store.engine.change(change).await.expect("a subscription");
+        }
+        let headers = (0..64).map(|number| (format!("h{number}"), "x".repeat(1000)));
+        let message = Message {
+            topic: "t".into(),
+            routing_key: None,
+            spec: JobSpec {
+                headers: headers.collect(),
+                ..JobSpec::default()
+            },
+        };
+        let refused = store.engine.publish(message).await.expect_err("too much");
+        assert_eq!(refused.code(), Code::TooLarge, "{refused}");
+        assert_eq!(jobs(&store.engine).await, 0);
     });
 }

@@ -108,3 +108,36 @@ async fn no_call_is_forgotten_while_syncs_are_under_way() {
 async fn no_call_is_forgotten_on_a_single_thread() {
     nothing_is_left_lying(Sync::Always).await;
 }
+
+/// Two threads call at the same moment and nobody afterwards: what is left lying then lies there for ever.
+#[test]
+fn no_call_is_forgotten_when_nobody_calls_afterwards() {
+    const ROUNDS: usize = 2000;
+    let engine = engine(Sync::Always);
+    let barrier = Arc::new(std::sync::Barrier::new(2));
+    let rounds = |calls: usize| {
+        let (engine, barrier) = (engine.clone(), barrier.clone());
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .unwrap();
+            for round in 0..ROUNDS {
+                barrier.wait();
+                let both = async {
+                    let second = async {
+                        if calls == 2 {
+                            push(&engine, When::Now).await;
+                        }
+                    };
+                    tokio::join!(push(&engine, When::Now), second)
+                };
+                let done = runtime.block_on(async { tokio::time::timeout(LIMIT, both).await });
+                done.unwrap_or_else(|_| panic!("round {round}: a push is never answered"));
+            }
+        })
+    };
+    let (pair, single) = (rounds(2), rounds(1));
+    pair.join().unwrap();
+    single.join().unwrap();
+}

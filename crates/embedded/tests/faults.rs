@@ -59,8 +59,8 @@ fn ack() -> Outcome {
 }
 
 /// The operation fails for the `nth` time: from then on nothing is answered with success, and what was is still there.
-fn stops_at_the_first_error(op: Op) {
-    for nth in 1..=50 {
+fn stops_at_the_first_error(op: Op, most: u64) {
+    for nth in 1..=most {
         let disk = SimDisk::new();
         let (trace, failed) = run(async {
             let engine = open(&disk).expect("a new store");
@@ -82,10 +82,7 @@ fn stops_at_the_first_error(op: Op) {
             }
             (trace, failed)
         });
-        assert!(
-            failed || op != Op::Sync,
-            "the {nth}th {op:?} was never made"
-        );
+        assert!(failed, "the {nth}th {op:?} was never made");
         let engine = open(&disk.crash(nth)).expect("the store opens when the disk is well again");
         run(kept::check(&trace, &engine));
     }
@@ -93,17 +90,17 @@ fn stops_at_the_first_error(op: Op) {
 
 #[test]
 fn after_a_failed_sync_nothing_is_promised_and_nothing_promised_is_lost() {
-    stops_at_the_first_error(Op::Sync);
+    stops_at_the_first_error(Op::Sync, 50);
 }
 
 #[test]
 fn after_a_failed_write_nothing_is_promised_and_nothing_promised_is_lost() {
-    stops_at_the_first_error(Op::Write);
+    stops_at_the_first_error(Op::Write, 50);
 }
 
 #[test]
 fn after_a_failed_sync_of_the_directory_nothing_is_promised_and_nothing_promised_is_lost() {
-    stops_at_the_first_error(Op::SyncDir);
+    stops_at_the_first_error(Op::SyncDir, 10);
 }
 
 #[test]
@@ -183,28 +180,6 @@ fn space_that_comes_back_is_used_without_a_restart() {
             tokio::task::yield_now().await;
         }
         engine.close().await.expect("the store closes");
-    });
-}
-
-#[test]
-fn a_slow_disk_ends_no_lease_that_was_settled_in_time() {
-    // An ack counts from the moment the engine has it, however long the disk then takes: the machine has settled the
-    // lease before the disk is asked, so the clock may run on before the answer comes.
-    run(async {
-        let clock = ManualClock::at(START);
-        let options = Options {
-            clock: Some(clock.clone()),
-            ..Options::default()
-        };
-        let engine =
-            Arc::new(Embedded::on(Arc::new(SimDisk::new()), options).expect("a new store"));
-        push(&engine, 10).await.expect("a push");
-        let leased = lease(&engine, 1).await.remove(0);
-        settle(&engine, &leased, ack())
-            .await
-            .expect("an ack in time");
-        clock.advance(Duration::from_secs(3600));
-        assert_eq!(lease(&engine, 1).await, []);
     });
 }
 

@@ -96,10 +96,14 @@ impl DiskFile for TrapFile {
     }
 }
 
-async fn push(engine: &Embedded) -> Result<()> {
+const SMALL: usize = 500;
+/// So much that the core thread writes it and not the caller.
+const LARGE: usize = 2 << 20;
+
+async fn push(engine: &Embedded, size: usize) -> Result<()> {
     let queue = QueueName::new("q").expect("a good name");
     let spec = JobSpec {
-        payload: vec![b'x'; 500].into(),
+        payload: vec![b'x'; size].into(),
         ..JobSpec::default()
     };
     engine
@@ -110,7 +114,7 @@ async fn push(engine: &Embedded) -> Result<()> {
 }
 
 /// Pushes until the trap is sprung; answers how many pushes were promised.
-fn promised_before(operation: u8) -> u64 {
+fn promised_before(operation: u8, size: usize) -> u64 {
     let trap = Trap {
         disk: SimDisk::new(),
         armed: Arc::new(AtomicU8::new(NEVER)),
@@ -123,12 +127,12 @@ fn promised_before(operation: u8) -> u64 {
         let engine = Embedded::on(Arc::new(trap.clone()), options()).expect("a new store");
         let mut promised = 0;
         for _ in 0..10 {
-            push(&engine).await.expect("a push");
+            push(&engine, SMALL).await.expect("a push");
             promised += 1;
         }
         trap.armed.store(operation, Ordering::Relaxed);
         let told = tokio::time::timeout(Duration::from_secs(30), async {
-            while push(&engine).await.is_ok() {
+            while push(&engine, size).await.is_ok() {
                 promised += 1;
             }
             // Callers are let go while the thread unwinds; that it is over shows right after.
@@ -137,7 +141,7 @@ fn promised_before(operation: u8) -> u64 {
             }
         });
         told.await.expect("whoever waits is told");
-        push(&engine).await.expect_err("a stopped store");
+        push(&engine, SMALL).await.expect_err("a stopped store");
         let closed = tokio::time::timeout(Duration::from_secs(30), engine.close()).await;
         assert!(closed.expect("closing does not hang").is_err());
         promised
@@ -151,16 +155,21 @@ fn promised_before(operation: u8) -> u64 {
 }
 
 #[test]
+fn a_panic_in_a_caller_is_told_to_everybody() {
+    assert_eq!(promised_before(WRITE, SMALL), 10);
+}
+
+#[test]
 fn a_panic_of_the_core_thread_is_told_to_everybody() {
-    assert_eq!(promised_before(WRITE), 10);
+    assert_eq!(promised_before(WRITE, LARGE), 10);
 }
 
 #[test]
 fn a_panic_of_the_sync_thread_is_told_to_everybody() {
-    assert_eq!(promised_before(SYNC), 10);
+    assert_eq!(promised_before(SYNC, SMALL), 10);
 }
 
 #[test]
 fn a_panic_of_the_maintenance_thread_is_told_to_everybody() {
-    assert!(promised_before(CREATE) >= 10);
+    assert!(promised_before(CREATE, SMALL) >= 10);
 }

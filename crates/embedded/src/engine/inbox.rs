@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use auxo_core::clock::Clock;
 use auxo_core::engine::Outcome;
 use auxo_core::job::Leased;
-use auxo_core::{Error, JobSpec, Result, Timestamp, Token};
+use auxo_core::{Error, Result, Timestamp, Token};
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{closed, panicked};
-use crate::machine::{Done, Op, Reply, Ticket};
+use crate::machine::{Done, Op, Reply, Ticket, weight};
 
 /// How much may be under way, in units of a kilobyte.
 const UNITS: usize = 64 << 10;
@@ -60,6 +60,8 @@ struct State {
     until: u64,
     closing: bool,
     stopped: bool,
+    /// How closing went, when it is over.
+    verdict: Option<Result<()>>,
     closers: Vec<Closer>,
 }
 
@@ -76,7 +78,7 @@ impl State {
     }
 }
 
-/// What the core thread took out.
+/// What whoever has the core took out.
 pub struct Taken {
     pub calls: Vec<Call>,
     pub done: Vec<Done>,
@@ -168,7 +170,10 @@ impl Inbox {
         let mut state = self.lock();
         state.closing = true;
         match closer {
-            Some(closer) if state.stopped => drop(closer.send(self.verdict())),
+            Some(closer) if state.verdict.is_some() => {
+                let verdict = state.verdict.clone().unwrap_or(Ok(()));
+                let _ = closer.send(verdict);
+            }
             closer => state.closers.extend(closer),
         }
         self.ring(state);
@@ -183,21 +188,28 @@ impl Inbox {
         }
     }
 
-    /// Ends the inbox because the core thread has panicked.
+    /// Ends the inbox because somebody has panicked with the core in hand.
     pub fn fall(&self) {
         self.set_health(&panicked());
-        for closer in self.stop() {
-            let _ = closer.send(Err(panicked()));
-        }
+        self.stop();
+        self.closed(Err(panicked()));
     }
 
-    /// Ends the inbox; answers who wants to know when all is closed.
-    pub fn stop(&self) -> Vec<Closer> {
+    /// Takes nothing in any more.
+    pub fn stop(&self) {
         self.room.close();
         let mut state = self.lock();
         state.stopped = true;
         state.calls.clear();
-        std::mem::take(&mut state.closers)
+    }
+
+    /// Everything is closed: tells who wants to know, now and later, how that went.
+    pub fn closed(&self, verdict: Result<()>) {
+        let mut state = self.lock();
+        for closer in std::mem::take(&mut state.closers) {
+            let _ = closer.send(verdict.clone());
+        }
+        state.verdict = Some(verdict);
     }
 
     /// Lets the core thread sleep until there is something for it, or until the machine wants to be called.
@@ -314,14 +326,6 @@ impl Inbox {
             .get_or_insert_with(|| error.clone());
     }
 
-    /// How it ended, for who closes what is closed.
-    fn verdict(&self) -> Result<()> {
-        match &*self.health.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
-    }
-
     pub fn health(&self) -> Result<()> {
         match &*self.health.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error.clone()),
@@ -337,13 +341,9 @@ impl Inbox {
 
 /// How much room an operation takes.
 fn units(op: &Op) -> usize {
-    let spec = |spec: &JobSpec| {
-        let headers: usize = spec.headers.iter().map(|(k, v)| k.len() + v.len()).sum();
-        spec.payload.len() + headers + 256
-    };
     let bytes = match op {
-        Op::Push(jobs) => jobs.iter().map(|job| spec(&job.spec)).sum(),
-        Op::Publish(message) => spec(&message.spec),
+        Op::Push(jobs) => jobs.iter().map(|job| weight(&job.spec)).sum(),
+        Op::Publish(message) => weight(&message.spec),
         Op::Settle(items) => items.iter().map(|item| outcome(&item.outcome)).sum(),
         Op::Extend(items) => items
             .iter()
@@ -369,7 +369,7 @@ fn outcome(outcome: &Outcome) -> usize {
 fn is_light(op: &Op, units: usize) -> bool {
     let short = matches!(
         op,
-        Op::Push(_) | Op::Lease(_) | Op::Settle(_) | Op::Extend(_) | Op::Find(_) | Op::Publish(_)
+        Op::Push(_) | Op::Lease(_) | Op::Settle(_) | Op::Extend(_) | Op::Find(_)
     );
     short && units <= LIGHT
 }

@@ -69,6 +69,8 @@ struct Queue {
     /// The sync thread sleeps until it is woken.
     asleep: bool,
     closing: bool,
+    /// The core is gone without having closed: the end is not a clean one.
+    dropped: bool,
     failed: Option<Error>,
 }
 
@@ -182,6 +184,11 @@ impl Writer {
             return;
         }
         let mut queue = self.shared.lock();
+        // The sync thread may have fallen since the write began, and would not answer any more.
+        if queue.failed.is_some() {
+            drop(queue);
+            return refuse(waiting);
+        }
         for write in writes {
             let known = queue
                 .dirty
@@ -233,7 +240,10 @@ impl Writer {
 impl Drop for Writer {
     /// Lets the sync thread go if nobody has closed it.
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        let mut queue = self.shared.lock();
+        queue.dropped = !queue.closing;
+        queue.closing = true;
+        drop(queue);
         self.shared.bell.notify_one();
     }
 }
@@ -270,14 +280,17 @@ impl Syncer {
             let mut queue = self.wait();
             let closing = queue.closing;
             if queue.failed.is_some() {
+                // What is written is never synced again.
+                queue.dirty.clear();
                 let waiting = std::mem::take(&mut queue.waiting);
                 drop(queue);
                 refuse(waiting);
             } else {
                 let dirty = std::mem::take(&mut queue.dirty);
                 let (end, waiting) = (queue.end, std::mem::take(&mut queue.waiting));
+                let clean = closing && !queue.dropped;
                 drop(queue);
-                self.round(dirty, end, waiting, closing);
+                self.round(dirty, end, waiting, clean);
             }
             if closing {
                 return;

@@ -179,7 +179,7 @@ impl Machine {
             attempt,
             ttr: lease_millis(ttr),
             line: job.line(),
-            plain: job.retention.is_zero() && (job.key.is_none() || job.window.is_zero()),
+            plain: kept_after(&job, now).is_none(),
         };
         grab.items.push(item);
         let deadline = now.on_wall(steady(now.ceiling.0.saturating_add(millis(ttr))));

@@ -1,5 +1,6 @@
 //! Jobs come in: by push, by publishing to a topic, and by the tick of a schedule.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auxo_core::engine::{Accepted, Message, Pushed};
@@ -277,16 +278,19 @@ impl Machine {
                 format!("there may be no more than {limit} queues"),
             )));
         }
-        let bytes = spec.payload.len() as u64;
-        if new.len() as u64 * (bytes + 256) > FAN_OUT {
+        let (copies, each) = (new.len() + replaced.len(), weight(spec));
+        if copies as u64 * each as u64 > FAN_OUT {
             let message = format!(
-                "{} copies of {bytes} bytes are more than can be published in one step",
-                new.len()
+                "{copies} copies of {each} bytes are more than can be published in one step"
             );
             return Ok(Err(Error::new(Code::TooLarge, message)));
         }
-        for queue in &new {
-            let copies = new.iter().filter(|other| other == &queue).count() as u64;
+        let bytes = spec.payload.len() as u64;
+        let mut into: BTreeMap<&QueueName, u64> = BTreeMap::new();
+        for queue in new {
+            *into.entry(queue).or_default() += 1;
+        }
+        for (queue, copies) in into {
             if let Err(error) = self.admits(queue, copies, copies * bytes) {
                 return Ok(Err(error));
             }
@@ -303,6 +307,12 @@ impl Machine {
 /// How many bytes more a queue has when the job is replaced.
 fn growth(spec: &JobSpec, existing: &Stored) -> u64 {
     (spec.payload.len() as u64).saturating_sub(existing.payload.len() as u64)
+}
+
+/// How many bytes a job takes, about.
+pub fn weight(spec: &JobSpec) -> usize {
+    let headers: usize = spec.headers.iter().map(|(k, v)| k.len() + v.len()).sum();
+    spec.payload.len() + headers + 256
 }
 
 fn pushed(job: &Stored, how: Accepted, now: Now) -> Pushed {
