@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod bury;
 mod cancel;
+mod completions;
 mod context;
 mod delete;
 mod explain;
@@ -18,6 +19,7 @@ mod job;
 mod jobs;
 mod kick;
 mod lease;
+mod man;
 mod near;
 mod output;
 mod pause;
@@ -93,6 +95,8 @@ enum Verb {
     Audit(audit::Args),
     Salvage(salvage::Args),
     Bench(bench::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Runs the command line of this process.
@@ -142,6 +146,8 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Audit(args) => audit::run(args, context).await,
         Verb::Salvage(args) => salvage::run(args, context).await,
         Verb::Bench(args) => bench::run(args, context).await,
+        Verb::Completions(args) => completions::run(&args, context),
+        Verb::Man(args) => man::run(args, context),
     }
 }
 
