@@ -32,10 +32,12 @@ mod resume;
 mod salvage;
 mod schedules;
 mod settle;
+mod signals;
 mod snooze;
 mod spec;
 mod steer;
 mod topics;
+mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,6 +81,7 @@ enum Verb {
     Bury(bury::Args),
     Snooze(snooze::Args),
     Extend(extend::Args),
+    Work(work::Args),
     Job(job::Args),
     Jobs(jobs::Args),
     Explain(explain::Args),
@@ -130,6 +133,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Bury(args) => bury::run(args, context).await,
         Verb::Snooze(args) => snooze::run(args, context).await,
         Verb::Extend(args) => extend::run(args, context).await,
+        Verb::Work(args) => work::run(args, context).await,
         Verb::Job(args) => job::run(args, context).await,
         Verb::Jobs(args) => jobs::run(args, context).await,
         Verb::Explain(args) => explain::run(args, context).await,

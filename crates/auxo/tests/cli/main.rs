@@ -6,5 +6,8 @@ mod operate;
 mod salvage;
 mod settle;
 mod shell;
+mod started;
 mod topics;
 mod usage;
+mod work;
+mod work_post;

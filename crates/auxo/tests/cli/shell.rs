@@ -9,6 +9,8 @@ use auxo::{JobSpec, QueueName};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::started::Started;
+
 /// A data directory, and the commands that are run on it.
 pub struct Shell {
     dir: TempDir,
@@ -43,6 +45,13 @@ impl Shell {
         let mut command = auxo();
         command.args(args).env("AUXO_DATA", self.data());
         finish(command, stdin)
+    }
+
+    /// Starts a command and does not wait for it.
+    pub fn start(&self, args: &[&str]) -> Started {
+        let mut command = auxo();
+        command.args(args).env("AUXO_DATA", self.data());
+        Started::new(command)
     }
 
     /// Runs a command that must succeed, and answers with what it printed.
