@@ -1,6 +1,7 @@
 //! The command line as a user meets it: each test runs the real binary on a data directory of its own.
 
 mod jobs;
+mod lines;
 mod manual;
 mod operate;
 mod salvage;

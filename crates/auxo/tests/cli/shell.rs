@@ -4,8 +4,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use auxo::core::NewJob;
-use auxo::{JobSpec, QueueName};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -75,22 +73,10 @@ impl Shell {
         out.trim().to_owned()
     }
 
-    /// Pushes many jobs at once.
+    /// Pushes many jobs at once, with empty payloads.
     pub fn fill(&self, queue: &str, count: usize) {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let auxo = auxo::Auxo::open(self.data()).await.unwrap();
-            let queue = QueueName::new(queue).unwrap();
-            let job = NewJob {
-                queue,
-                spec: JobSpec::default(),
-            };
-            let jobs = vec![job; count];
-            for jobs in jobs.chunks(1000) {
-                auxo.service().push(jobs.to_vec()).await.unwrap();
-            }
-            auxo.close().await.unwrap();
-        });
+        let ran = self.feed(&["push", queue, "--lines"], "\n".repeat(count).as_bytes());
+        assert_eq!(ran.code, 0, "{ran:?}");
     }
 
     /// Leases one job and answers with its token.
