@@ -10,11 +10,13 @@ mod cancel;
 mod completions;
 mod context;
 mod delete;
+mod events;
 mod explain;
 mod extend;
 mod fail;
 mod failure;
 mod filter;
+mod follow;
 mod job;
 mod jobs;
 mod kick;
@@ -84,6 +86,7 @@ enum Verb {
     Work(work::Args),
     Job(job::Args),
     Jobs(jobs::Args),
+    Events(events::Args),
     Explain(explain::Args),
     Queues(queues::Args),
     Pause(pause::Args),
@@ -136,6 +139,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Work(args) => work::run(args, context).await,
         Verb::Job(args) => job::run(args, context).await,
         Verb::Jobs(args) => jobs::run(args, context).await,
+        Verb::Events(args) => events::run(args, context).await,
         Verb::Explain(args) => explain::run(args, context).await,
         Verb::Queues(args) => queues::run(args, context).await,
         Verb::Pause(args) => pause::run(args, context).await,

@@ -1,5 +1,6 @@
 //! The command line as a user meets it: each test runs the real binary on a data directory of its own.
 
+mod follow;
 mod jobs;
 mod lines;
 mod manual;

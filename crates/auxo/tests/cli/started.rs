@@ -23,6 +23,11 @@ impl Started {
         Started { child, out, err }
     }
 
+    /// The next line on stdout.
+    pub fn line(&mut self) -> String {
+        next(&mut self.out)
+    }
+
     /// Reads stderr until a line has this text in it.
     pub fn says(&mut self, text: &str) -> String {
         loop {
@@ -40,12 +45,35 @@ impl Started {
         assert!(sent.success());
     }
 
+    /// Closes the reading end of stdout, as `head` does when it has seen enough.
+    pub fn close_out(self) -> Closed {
+        Closed {
+            child: self.child,
+            err: self.err,
+        }
+    }
+
     /// Waits for the end and answers with what was not read yet.
     pub fn finish(mut self) -> Ran {
         // Short outputs: neither pipe can fill up while the other one is read.
         let out = rest(&mut self.out);
         let err = rest(&mut self.err);
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        Ran { code, out, err }
+    }
+}
+
+/// A running command whose stdout nobody reads.
+pub struct Closed {
+    child: Child,
+    err: BufReader<ChildStderr>,
+}
+
+impl Closed {
+    pub fn finish(mut self) -> Ran {
+        let err = rest(&mut self.err);
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        let out = String::new();
         Ran { code, out, err }
     }
 }
