@@ -7,17 +7,21 @@ mod audit;
 mod bench;
 mod bury;
 mod cancel;
+mod completions;
 mod context;
 mod delete;
+mod events;
 mod explain;
 mod extend;
 mod fail;
 mod failure;
 mod filter;
+mod follow;
 mod job;
 mod jobs;
 mod kick;
 mod lease;
+mod man;
 mod near;
 mod output;
 mod pause;
@@ -30,10 +34,12 @@ mod resume;
 mod salvage;
 mod schedules;
 mod settle;
+mod signals;
 mod snooze;
 mod spec;
 mod steer;
 mod topics;
+mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -77,8 +83,10 @@ enum Verb {
     Bury(bury::Args),
     Snooze(snooze::Args),
     Extend(extend::Args),
+    Work(work::Args),
     Job(job::Args),
     Jobs(jobs::Args),
+    Events(events::Args),
     Explain(explain::Args),
     Queues(queues::Args),
     Pause(pause::Args),
@@ -93,6 +101,8 @@ enum Verb {
     Audit(audit::Args),
     Salvage(salvage::Args),
     Bench(bench::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Runs the command line of this process.
@@ -126,8 +136,10 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Bury(args) => bury::run(args, context).await,
         Verb::Snooze(args) => snooze::run(args, context).await,
         Verb::Extend(args) => extend::run(args, context).await,
+        Verb::Work(args) => work::run(args, context).await,
         Verb::Job(args) => job::run(args, context).await,
         Verb::Jobs(args) => jobs::run(args, context).await,
+        Verb::Events(args) => events::run(args, context).await,
         Verb::Explain(args) => explain::run(args, context).await,
         Verb::Queues(args) => queues::run(args, context).await,
         Verb::Pause(args) => pause::run(args, context).await,
@@ -142,6 +154,8 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Audit(args) => audit::run(args, context).await,
         Verb::Salvage(args) => salvage::run(args, context).await,
         Verb::Bench(args) => bench::run(args, context).await,
+        Verb::Completions(args) => completions::run(&args, context),
+        Verb::Man(args) => man::run(args, context),
     }
 }
 

@@ -1,16 +1,26 @@
 //! `auxo push`
 
+mod lines;
+mod many;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
 use auxo::core::When;
 use auxo::core::engine::Accepted;
 use auxo::core::job::NewJob;
 use auxo::core::json::show;
-use auxo::{Pushed, QueueName};
+use auxo::{Auxo, Error, JobSpec, Pushed, QueueName};
+use tokio::sync::{mpsc, oneshot};
 
 use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::output::Output;
 use super::spec::{SpecArgs, WhenArgs};
+use lines::{Form, Lines};
+use many::Tally;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,15 +28,49 @@ Examples:
   auxo push mail --file letter.json --kind welcome --delay 1h30m
   auxo push mail 'hello' --key welcome:ada --on-duplicate return
   auxo push mail 'hello' --max-attempts 3 --backoff '{\"kind\":\"list\",\"delays\":[\"5s\",\"1m\"]}'
-  echo '{}' | auxo push mail --file - --json";
+  echo '{}' | auxo push mail --file - --json
+  seq 1 1000000 | auxo push numbers --lines
+  auxo push mail --lines letters.txt --kind welcome --delay 1h --keys 'letters of may'
+  auxo push mail --objects jobs.jsonl
 
-/// Put a job into a queue and print its id.
+With --lines each line is the payload of a job, an empty one too; the other flags apply to each.
+With --objects each line is a job in JSON with the fields of an HTTP push, such as
+  {\"payload\": {\"to\": \"ada\"}, \"delay\": \"5s\", \"key\": \"welcome:ada\"}
+Instead of ids, a summary is printed. A line that is refused is named and the others go on; exit
+code 1 if there was one. Where the queue gives no answer, lines with --keys are pushed again, which
+makes no job twice; so is the whole input if you repeat the command.";
+
+/// Put a job into a queue and print its id, or a job for each line of a file.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The queue.
     #[arg(value_parser = args::queue)]
     queue: QueueName,
+    /// Push a job for each line of a file, or of stdin.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        default_missing_value = "-",
+        conflicts_with_all = ["payload", "file", "key"]
+    )]
+    lines: Option<PathBuf>,
+    /// Give the job of each line the key PREFIX:LINE.
+    #[arg(long, value_name = "PREFIX", requires = "lines")]
+    keys: Option<String>,
+    /// Push a job for each line of a file, or of stdin, that is a job in JSON.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        default_missing_value = "-",
+        conflicts_with_all = [
+            "payload", "file", "lines", "kind", "priority", "ttr", "ttl", "expires_at", "max_attempts", "backoff", "key",
+            "group", "retention", "headers", "delay", "run_at",
+        ]
+    )]
+    objects: Option<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
@@ -34,15 +78,63 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let job = NewJob {
-        queue: args.queue,
-        spec: args.spec.into_spec(args.when.when().unwrap_or(When::Now))?,
+    let spec = args.spec.into_spec(args.when.when().unwrap_or(When::Now))?;
+    let (file, form) = match (args.lines, args.objects) {
+        (Some(file), _) => (file, Form::Payload(Box::new(spec), args.keys)),
+        (None, Some(file)) => (file, Form::Object),
+        (None, None) => return push_one(args.queue, spec, context).await,
     };
+    let (input, size) = open(&file)?;
     let auxo = context.open(Missing::Create).await?;
+    let lines = Lines {
+        queue: args.queue,
+        form,
+        limits: auxo.service().limits().clone(),
+    };
+    push_lines(&auxo, lines, input, Tally::new(size), &mut context.output).await
+}
+
+async fn push_one(queue: QueueName, spec: JobSpec, context: &mut Context) -> Result<(), Failure> {
+    let auxo = context.open(Missing::Create).await?;
+    let job = NewJob { queue, spec };
     for pushed in auxo.service().push(vec![job]).await? {
         print(&pushed?, &mut context.output)?;
     }
     Ok(())
+}
+
+async fn push_lines(
+    auxo: &Auxo,
+    lines: Lines,
+    input: Input,
+    mut tally: Tally,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (sender, batches) = mpsc::channel(1);
+    // A thread of its own, not one of the runtime's: a runtime waits for those at its end, and this one may wait for
+    // input that never comes.
+    let (tell, told) = oneshot::channel();
+    std::thread::spawn(move || tell.send(lines.read(input, &sender)));
+    many::push(auxo, batches, &mut tally).await;
+    tally.finish(output)?;
+    // Every batch was answered, so the reader has come to its end.
+    Ok(told.await.map_err(io::Error::other)??)
+}
+
+type Input = Box<dyn Read + Send>;
+
+/// The input, and its size if it has one.
+fn open(file: &Path) -> Result<(Input, Option<u64>), Failure> {
+    if file.as_os_str() == "-" {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let opened = File::open(file).and_then(|file| {
+        let size = file.metadata()?;
+        Ok((file, size.is_file().then_some(size.len())))
+    });
+    let refused = |error| Error::bad_request(format!("{}: {error}", file.display()));
+    let (file, size) = opened.map_err(refused)?;
+    Ok((Box::new(file), size))
 }
 
 fn print(pushed: &Pushed, output: &mut Output) -> Result<(), Failure> {

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use auxo::core::NewJob;
-use auxo::{JobSpec, QueueName};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::started::Started;
 
 /// A data directory, and the commands that are run on it.
 pub struct Shell {
@@ -45,6 +45,13 @@ impl Shell {
         finish(command, stdin)
     }
 
+    /// Starts a command and does not wait for it.
+    pub fn start(&self, args: &[&str]) -> Started {
+        let mut command = auxo();
+        command.args(args).env("AUXO_DATA", self.data());
+        Started::new(command)
+    }
+
     /// Runs a command that must succeed, and answers with what it printed.
     pub fn ok(&self, args: &[&str]) -> String {
         let ran = self.run(args);
@@ -66,22 +73,10 @@ impl Shell {
         out.trim().to_owned()
     }
 
-    /// Pushes many jobs at once.
+    /// Pushes many jobs at once, with empty payloads.
     pub fn fill(&self, queue: &str, count: usize) {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let auxo = auxo::Auxo::open(self.data()).await.unwrap();
-            let queue = QueueName::new(queue).unwrap();
-            let job = NewJob {
-                queue,
-                spec: JobSpec::default(),
-            };
-            let jobs = vec![job; count];
-            for jobs in jobs.chunks(1000) {
-                auxo.service().push(jobs.to_vec()).await.unwrap();
-            }
-            auxo.close().await.unwrap();
-        });
+        let ran = self.feed(&["push", queue, "--lines"], "\n".repeat(count).as_bytes());
+        assert_eq!(ran.code, 0, "{ran:?}");
     }
 
     /// Leases one job and answers with its token.
