@@ -62,7 +62,8 @@ impl Service {
         self.counters.tally()
     }
 
-    fn now(&self) -> Timestamp {
+    /// What the clock on the wall shows, as the engine and the service read it.
+    pub fn now(&self) -> Timestamp {
         self.clock.now().wall
     }
 

@@ -1,0 +1,77 @@
+//! What every handler works with.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use auxo_core::{Service, Timestamp};
+use tokio::sync::{Mutex, Semaphore, watch};
+
+use crate::events::Hub;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// A unit of the memory for bodies. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
+pub const BODY_UNIT: usize = 1 << 10;
+
+/// The state of a server, shared by all its requests.
+pub struct App {
+    /// The queue.
+    pub service: Arc<Service>,
+    /// The limits.
+    pub settings: Settings,
+    /// Names this run of the server in ids of requests and events.
+    pub run: String,
+    /// When the server began.
+    pub started_at: Timestamp,
+    /// The recent events.
+    pub hub: Arc<Hub>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Room for bodies, in [`BODY_UNIT`]s.
+    pub bodies: Arc<Semaphore>,
+    /// Held while a part of a queue's settings is changed, so that two changes of different parts both count.
+    pub changing: Mutex<()>,
+    stopping: watch::Sender<bool>,
+    requests: AtomicU64,
+}
+
+impl App {
+    /// The state of a server that has not seen a request yet.
+    pub fn new(service: Arc<Service>, settings: Settings) -> io::Result<App> {
+        let run = format!("{:08x}", getrandom::u32().map_err(io::Error::other)?);
+        Ok(App {
+            hub: Hub::new(service.clone(), run.clone()),
+            started_at: service.now(),
+            metrics: Metrics::default(),
+            bodies: Arc::new(Semaphore::new(settings.bodies / BODY_UNIT)),
+            changing: Mutex::new(()),
+            stopping: watch::channel(false).0,
+            requests: AtomicU64::new(0),
+            service,
+            settings,
+            run,
+        })
+    }
+
+    /// A name for a request that brought none.
+    pub fn request_id(&self) -> String {
+        format!("{}-{}", self.run, self.requests.fetch_add(1, Relaxed))
+    }
+
+    /// Lets everything that waits come to an end.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Whether the server is on its way out.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Resolves when the server is told to stop.
+    pub async fn stopped(&self) {
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = self.stopping.subscribe().wait_for(|stop| *stop).await;
+    }
+}

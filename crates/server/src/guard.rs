@@ -1,0 +1,199 @@
+//! A socket that ends connections which only cost.
+//!
+//! Three clocks: a request's head must be complete soon after its first byte, a connection without a request
+//! closes in the end, and an answer must be taken. (One more, for bodies, is in [`extract`](crate::extract), where it can
+//! still be answered.) Hyper has a clock for heads, but it also runs while a kept connection is idle, so a pool of clients
+//! would be cut off after seconds; and the part that looks for HTTP/2 has none.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::settings::Settings;
+
+/// What a connection's requests and its socket know of each other.
+#[derive(Default)]
+pub struct Traffic {
+    begun: AtomicU64,
+    running: AtomicUsize,
+}
+
+impl Traffic {
+    /// Counts a request until the answer is dropped.
+    pub fn begin(self: &Arc<Traffic>) -> Running {
+        self.begun.fetch_add(1, Relaxed);
+        self.running.fetch_add(1, Relaxed);
+        Running(self.clone())
+    }
+}
+
+/// A request that is being answered.
+pub struct Running(Arc<Traffic>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What is waited for when a read has nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// The first byte of a request.
+    Request,
+    /// The rest of a head that began when this many requests had begun.
+    Head(u64),
+}
+
+/// A socket with its clocks.
+pub struct Guard<S> {
+    socket: S,
+    traffic: Arc<Traffic>,
+    wait: Wait,
+    /// Whether `read_clock` runs for what is waited for.
+    armed: bool,
+    read_clock: Pin<Box<Sleep>>,
+    write_clock: Option<Pin<Box<Sleep>>>,
+    /// HTTP/2 mixes heads with pings and other frames; its own limits bound them.
+    http2: Option<bool>,
+    head_time: Duration,
+    idle_time: Duration,
+    stall_time: Duration,
+}
+
+impl<S> Guard<S> {
+    /// Guards a new connection.
+    pub fn new(socket: S, traffic: Arc<Traffic>, settings: &Settings) -> Guard<S> {
+        Guard {
+            socket,
+            traffic,
+            wait: Wait::Request,
+            armed: false,
+            read_clock: Box::pin(sleep(settings.idle_time)),
+            write_clock: None,
+            http2: None,
+            head_time: settings.head_time,
+            idle_time: settings.idle_time,
+            stall_time: settings.stall_time,
+        }
+    }
+
+    fn took(&mut self, bytes: &[u8]) {
+        // No HTTP/1 method begins like the preface `PRI * HTTP/2.0`.
+        let http2 = *self.http2.get_or_insert_with(|| bytes.starts_with(b"PR"));
+        if http2 {
+            self.armed = false;
+        } else if self.wait == Wait::Request && self.traffic.running.load(Relaxed) == 0 {
+            self.wait = Wait::Head(self.traffic.begun.load(Relaxed));
+            self.armed = false;
+        }
+    }
+
+    /// Looks at the clock of what is waited for.
+    fn overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        if matches!(self.wait, Wait::Head(begun) if begun != self.traffic.begun.load(Relaxed)) {
+            self.wait = Wait::Request;
+            self.armed = false;
+        }
+        if self.traffic.running.load(Relaxed) > 0 {
+            self.armed = false;
+            return false;
+        }
+        if !self.armed {
+            let time = match self.wait {
+                Wait::Request => self.idle_time,
+                Wait::Head(_) => self.head_time,
+            };
+            self.read_clock.as_mut().reset(Instant::now() + time);
+            self.armed = true;
+        }
+        self.read_clock.as_mut().poll(cx).is_ready()
+    }
+
+    /// Lets a write through, or ends it when the other side takes nothing for too long.
+    fn unless_stalled<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.write_clock = None;
+            return written;
+        }
+        let time = self.stall_time;
+        let clock = self
+            .write_clock
+            .get_or_insert_with(|| Box::pin(sleep(time)));
+        match clock.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(late("the client does not take its answer"))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+fn late(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, why)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        match Pin::new(&mut self.socket).poll_read(cx, buf) {
+            Poll::Ready(Ok(())) => {
+                let new = &buf.filled()[before..];
+                if !new.is_empty() {
+                    self.took(new);
+                }
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending if self.overdue(cx) => {
+                Poll::Ready(Err(late("the client does not go on with its request")))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(cx, buf);
+        self.unless_stalled(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.unless_stalled(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.socket).poll_shutdown(cx);
+        self.unless_stalled(cx, shut)
+    }
+}

@@ -1,0 +1,23 @@
+//! Auxo over HTTP.
+//!
+//! [`Server`] listens on an address and answers for a [`Service`](auxo_core::Service), the same one that an embedded program
+//! calls; it adds no rule of its own about jobs. From the socket up: `server` accepts and drains, `guard` ends connections
+//! that only cost, `observe` sees every request, `routes` has one file per family of calls. Everything that can be called
+//! is in [`document`], because a route and its entry there are one registration.
+
+mod app;
+mod document;
+mod events;
+mod extract;
+mod guard;
+mod metrics;
+mod observe;
+mod problem;
+mod routes;
+mod schema;
+mod server;
+mod settings;
+
+pub use document::document;
+pub use server::Server;
+pub use settings::{About, Settings};

@@ -1,0 +1,231 @@
+//! What is counted, in the text form of OpenMetrics that Prometheus reads.
+//!
+//! Labels are bounded: routes are patterns, methods and statuses are few, and queues past [`QUEUES`] are summed up as
+//! `*`, which no queue can be called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auxo_core::Timestamp;
+use auxo_core::queue::{Counts, QueueInfo};
+use auxo_core::service::Tally;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// How many queues have numbers of their own.
+const QUEUES: usize = 1000;
+/// The queue that stands for all the others.
+const OTHER: &str = "*";
+
+type Labels<const N: usize> = [(&'static str, String); N];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: Arc<str>,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    route: Arc<str>,
+}
+
+/// What the server itself counts.
+#[derive(Clone)]
+pub struct Metrics {
+    requests: Family<Answered, Counter>,
+    seconds: Family<Route, Histogram, fn() -> Histogram>,
+    connections: Gauge,
+    refused: Counter,
+}
+
+/// From half a millisecond to half a minute.
+const BUCKETS: [f64; 12] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
+];
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            connections: Gauge::default(),
+            refused: Counter::default(),
+        }
+    }
+}
+
+/// An open connection.
+pub struct Open(Gauge);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What the queue says at the moment of asking.
+pub struct Snapshot {
+    /// All queues.
+    pub queues: Vec<QueueInfo>,
+    /// What the service has done.
+    pub tally: Tally,
+    /// When the server began.
+    pub started_at: Timestamp,
+    /// Whether the engine is well.
+    pub healthy: bool,
+}
+
+impl Metrics {
+    /// Counts an answer.
+    pub fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
+        let route: Arc<str> = route.into();
+        let answered = Answered {
+            method,
+            route: route.clone(),
+            status,
+        };
+        self.requests.get_or_create(&answered).inc();
+        let seconds = self.seconds.get_or_create(&Route { route });
+        seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a connection while it is open.
+    pub fn connection(&self) -> Open {
+        self.connections.inc();
+        Open(self.connections.clone())
+    }
+
+    /// Counts a connection past the limit.
+    pub fn refused_connection(&self) {
+        self.refused.inc();
+    }
+
+    /// Everything as text.
+    pub fn text(&self, snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
+        let mut registry = Registry::with_prefix("auxo");
+        self.register(&mut registry);
+        register_server(&mut registry, snapshot);
+        register_queues(&mut registry, &snapshot.queues);
+        register_tally(&mut registry, &snapshot.tally);
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let requests = self.requests.clone();
+        registry.register("http_requests", "Answered requests", requests);
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time until the answer began",
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
+        let connections = self.connections.clone();
+        registry.register("http_connections", "Open connections", connections);
+        registry.register(
+            "http_refused_connections",
+            "Connections past the limit",
+            self.refused.clone(),
+        );
+    }
+}
+
+fn register_server(registry: &mut Registry, snapshot: &Snapshot) {
+    let started = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+    started.set(snapshot.started_at.0 as f64 / 1e3);
+    registry.register_with_unit(
+        "process_start_time",
+        "When the server began, since the Unix epoch",
+        Unit::Seconds,
+        started,
+    );
+    let healthy = Gauge::<i64>::default();
+    healthy.set(snapshot.healthy.into());
+    registry.register(
+        "healthy",
+        "1 while the engine can keep its promises",
+        healthy,
+    );
+    let version = Family::<Labels<1>, Gauge>::default();
+    let own = [("version", env!("CARGO_PKG_VERSION").to_owned())];
+    version.get_or_create(&own).set(1);
+    registry.register("build", "The version of the server", version);
+}
+
+fn register_queues(registry: &mut Registry, queues: &[QueueInfo]) {
+    let jobs = Family::<Labels<2>, Gauge>::default();
+    let bytes = Family::<Labels<1>, Gauge>::default();
+    let waiting = Family::<Labels<1>, Gauge>::default();
+    let accepted = Family::<Labels<1>, Counter>::default();
+    let done = Family::<Labels<1>, Counter>::default();
+    for (i, queue) in queues.iter().enumerate() {
+        let name = match i < QUEUES {
+            true => queue.name.as_str(),
+            false => OTHER,
+        };
+        for (state, count) in by_state(&queue.counts) {
+            let labels = [("queue", name.to_owned()), ("state", state.to_owned())];
+            jobs.get_or_create(&labels).inc_by(signed(count));
+        }
+        let labels = [("queue", name.to_owned())];
+        bytes.get_or_create(&labels).inc_by(signed(queue.bytes));
+        waiting.get_or_create(&labels).inc_by(signed(queue.waiting));
+        accepted.get_or_create(&labels).inc_by(queue.books.accepted);
+        done.get_or_create(&labels).inc_by(queue.books.done);
+    }
+    registry.register("queue_jobs", "Jobs by queue and state", jobs);
+    registry.register_with_unit(
+        "queue_payload",
+        "Payload bytes of jobs that are not done",
+        Unit::Bytes,
+        bytes,
+    );
+    registry.register("queue_waiting_leases", "Lease calls that wait", waiting);
+    registry.register("queue_accepted", "Jobs ever accepted", accepted);
+    registry.register("queue_done", "Jobs ever done", done);
+}
+
+fn by_state(counts: &Counts) -> [(&'static str, u64); 5] {
+    [
+        ("scheduled", counts.scheduled),
+        ("ready", counts.ready),
+        ("leased", counts.leased),
+        ("dead", counts.dead),
+        ("done", counts.done),
+    ]
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn register_tally(registry: &mut Registry, tally: &Tally) {
+    for (name, help, count) in [
+        ("pushed", "New jobs since the start", tally.pushed),
+        ("leased", "Jobs lent since the start", tally.leased),
+    ] {
+        let counter: Counter = Counter::default();
+        counter.inc_by(count);
+        registry.register(name, help, counter);
+    }
+    let settled = Family::<Labels<1>, Counter>::default();
+    for (outcome, count) in tally.settled {
+        let labels = [("outcome", outcome.to_owned())];
+        settled.get_or_create(&labels).inc_by(count);
+    }
+    registry.register("settled", "Leases ended since the start", settled);
+    let refused = Family::<Labels<1>, Counter>::default();
+    for (code, count) in tally.refused {
+        let labels = [("code", code.as_str().to_owned())];
+        refused.get_or_create(&labels).inc_by(count);
+    }
+    registry.register("errors", "Calls and items answered with an error", refused);
+}

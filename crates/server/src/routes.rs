@@ -1,0 +1,128 @@
+//! Every route, one file per family. A route and its entry in the document are one registration: `routes!` takes both from
+//! the handler.
+
+mod audit;
+mod bulk;
+mod docs;
+mod events;
+mod health;
+mod jobs;
+mod lease;
+mod nodes;
+mod push;
+mod queues;
+mod schedules;
+mod settle;
+mod topics;
+
+use std::sync::Arc;
+
+use auxo_core::{Code, Error};
+use axum::Router;
+use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::observe::observe;
+use crate::problem::{Answer, Problem};
+
+/// All routes and what the document says of them.
+pub fn api() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(push::push))
+        .routes(routes!(lease::lease))
+        .routes(routes!(settle::settle))
+        .routes(routes!(settle::extend))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::show, jobs::delete))
+        .routes(routes!(jobs::explain))
+        .routes(routes!(jobs::show_key))
+        .routes(routes!(jobs::explain_key))
+        .routes(routes!(jobs::kick))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::reschedule))
+        .routes(routes!(bulk::bulk))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::show, queues::set))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::purge))
+        .routes(routes!(topics::list))
+        .routes(routes!(topics::subscribe, topics::unsubscribe))
+        .routes(routes!(topics::publish))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::show, schedules::set, schedules::delete))
+        .routes(routes!(audit::audit))
+        .routes(routes!(events::events))
+        .routes(routes!(nodes::nodes))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(docs::openapi))
+        .routes(routes!(docs::docs))
+}
+
+/// The routes with everything around them.
+pub fn router(app: Arc<App>) -> Router {
+    let (router, _) = api().split_for_parts();
+    router
+        .fallback(unknown)
+        .layer(map_response(wrong_method))
+        .layer(from_fn_with_state(app.clone(), observe))
+        .with_state(app)
+}
+
+async fn unknown(method: Method) -> Problem {
+    let message = format!(
+        "there is nothing here for {}; /docs shows what there is",
+        if method.as_str().len() > 10 {
+            "that"
+        } else {
+            method.as_str()
+        }
+    );
+    Error::new(Code::NotFound, message).into()
+}
+
+/// Gives the answer of the router to a wrong method its body.
+async fn wrong_method(response: Response) -> Response {
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        return Problem::method(response.headers().get(ALLOW).cloned()).into_response();
+    }
+    response
+}
+
+/// An answer in JSON.
+fn json(status: StatusCode, body: &impl Serialize) -> Answer {
+    let bytes = serde_json::to_vec(body).map_err(|error| {
+        Error::new(
+            Code::Internal,
+            format!("the answer cannot be written: {error}"),
+        )
+    })?;
+    let mut response = (status, bytes).into_response();
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+/// A good answer in JSON.
+fn ok(body: &impl Serialize) -> Answer {
+    json(StatusCode::OK, body)
+}
+
+/// The only answer to a call about one thing.
+fn single<T>(mut answers: Vec<auxo_core::Result<T>>) -> auxo_core::Result<T> {
+    match (answers.pop(), answers.is_empty()) {
+        (Some(answer), true) => answer,
+        _ => Err(Error::new(
+            Code::Internal,
+            "the engine did not give one answer to one item",
+        )),
+    }
+}

@@ -1,0 +1,27 @@
+//! An operator's move on many jobs.
+
+use std::sync::Arc;
+
+use auxo_core::json::{read, show};
+use axum::extract::State;
+
+use super::ok;
+use crate::app::App;
+use crate::extract::Body;
+use crate::problem::Answer;
+use crate::schema;
+
+/// Kick, cancel, delete or reschedule many jobs
+///
+/// On named jobs, or on those that match a filter. With a filter each call goes one bounded step; send the same order with
+/// `next_cursor` until that is null. With reschedule, give `run_at` rather than `delay`, so that all steps mean the same.
+#[utoipa::path(
+    post, path = "/v1/jobs:bulk", tag = "jobs",
+    request_body = schema::Order,
+    responses((status = 200, description = "what was moved", body = schema::Steered))
+)]
+pub async fn bulk(State(app): State<Arc<App>>, body: Body) -> Answer {
+    let order = read::order(&body.bytes)?;
+    let mode = order.mode;
+    ok(&show::steered(&app.service.steer(order).await?, mode))
+}

@@ -1,0 +1,126 @@
+//! What happens, as it happens.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auxo_core::json::show;
+use auxo_core::{Error, QueueName};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
+use serde_json::json;
+
+use crate::app::App;
+use crate::events::{Start, Told, Watcher};
+use crate::extract::Pairs;
+use crate::problem::Answer;
+
+/// How often a quiet stream shows that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Watch what happens to jobs, as server-sent events
+///
+/// Each event is named after what happened and carries `{sequence, at, queue, id, event, by?, note?}`. A client that comes
+/// back with `Last-Event-ID` goes on from there. What it missed, or was too slow for, is told by an event `missed` with
+/// `{"missed": N}`; N counts all queues, and `"restarted": true` beside it means that events before a restart of the server
+/// are not counted.
+#[utoipa::path(
+    get, path = "/v1/events", tag = "observe",
+    params(
+        ("queue" = Option<String>, Query, description = "only of this queue"),
+        ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was seen"),
+    ),
+    responses((status = 200, description = "the events", body = String, content_type = "text/event-stream"))
+)]
+pub async fn events(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Pairs(pairs): Pairs,
+) -> Answer<Response> {
+    let queue = wanted(&pairs)?;
+    let watcher = app.hub.watch(start(&app, &headers)?);
+    let stream = told(app, watcher, queue);
+    let sse = Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT));
+    Ok(([(CACHE_CONTROL, "no-store")], sse).into_response())
+}
+
+fn wanted(pairs: &[(String, String)]) -> Result<Option<QueueName>, Error> {
+    let mut queue = None;
+    for (name, value) in pairs {
+        match name.as_str() {
+            "queue" if queue.is_some() => return Err(Error::bad_request("queue: is there twice")),
+            "queue" => queue = Some(QueueName::new(value)?),
+            _ => return Err(Error::bad_request("unknown parameter; known is queue")),
+        }
+    }
+    Ok(queue)
+}
+
+fn start(app: &App, headers: &HeaderMap) -> Result<Start, Error> {
+    let Some(id) = headers.get("last-event-id") else {
+        return Ok(Start::Now);
+    };
+    let start = id.to_str().ok().and_then(|id| app.hub.start(id));
+    start.ok_or_else(|| Error::bad_request("Last-Event-ID: is not the id of an event"))
+}
+
+struct Telling {
+    app: Arc<App>,
+    watcher: Watcher,
+    queue: Option<QueueName>,
+}
+
+/// The events, until the server stops.
+fn told(
+    app: Arc<App>,
+    watcher: Watcher,
+    queue: Option<QueueName>,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    let telling = Telling {
+        app,
+        watcher,
+        queue,
+    };
+    stream::unfold(telling, |mut telling| async move {
+        loop {
+            let told = tokio::select! {
+                told = telling.watcher.next() => told,
+                () = telling.app.stopped() => return None,
+            };
+            if let Some(event) = event(&telling, &told) {
+                return Some((Ok(event), telling));
+            }
+        }
+    })
+}
+
+fn event(telling: &Telling, told: &Told) -> Option<Event> {
+    let hub = &telling.app.hub;
+    match told {
+        Told::Notice(notice) => {
+            let wanted = telling.queue.as_ref().is_none_or(|q| *q == notice.queue);
+            wanted.then(|| {
+                Event::default()
+                    .id(hub.id(notice.sequence))
+                    .event(notice.event.as_str())
+                    .data(show::notice(notice).to_string())
+            })
+        }
+        Told::Missed {
+            count,
+            until,
+            restarted,
+        } => {
+            let mut data = json!({ "missed": count });
+            if *restarted {
+                data["restarted"] = true.into();
+            }
+            let event = Event::default().id(hub.id(*until)).event("missed");
+            Some(event.data(data.to_string()))
+        }
+    }
+}

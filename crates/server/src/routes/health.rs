@@ -1,0 +1,72 @@
+//! How the server is, for people and machines.
+
+use std::sync::Arc;
+
+use auxo_core::{Code, Error};
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use serde_json::json;
+
+use super::ok;
+use crate::app::App;
+use crate::metrics::Snapshot;
+use crate::problem::Answer;
+use crate::schema;
+
+/// Say whether the process and its engine are well
+#[utoipa::path(
+    get, path = "/healthz", tag = "observe",
+    responses(
+        (status = 200, description = "all is well", body = schema::Well),
+        (status = 503, description = "the engine has stopped; restart the process", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn healthz(State(app): State<Arc<App>>) -> Answer {
+    app.service.health().map_err(unwell)?;
+    ok(&json!({ "status": "ok" }))
+}
+
+/// Say whether requests should be sent here
+#[utoipa::path(
+    get, path = "/readyz", tag = "observe",
+    responses(
+        (status = 200, description = "send them", body = schema::Well),
+        (status = 503, description = "the engine has stopped, or the server is stopping", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn readyz(State(app): State<Arc<App>>) -> Answer {
+    app.service.health().map_err(unwell)?;
+    if app.is_stopping() {
+        return Err(Error::new(Code::Unavailable, "the server is stopping").into());
+    }
+    ok(&json!({ "status": "ok" }))
+}
+
+/// Whatever the engine calls it, a probe looks for one status.
+fn unwell(error: Error) -> Error {
+    Error::new(Code::Unavailable, error.message())
+}
+
+/// Show what is counted, for Prometheus
+#[utoipa::path(
+    get, path = "/metrics", tag = "observe",
+    responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text"))
+)]
+pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
+    let healthy = app.service.health().is_ok();
+    let snapshot = Snapshot {
+        // A store that has stopped cannot tell its queues; that it has stopped must still be told.
+        queues: match healthy {
+            true => app.service.queues(None).await?,
+            false => Vec::new(),
+        },
+        tally: app.service.tally(),
+        started_at: app.started_at,
+        healthy,
+    };
+    let text = app.metrics.text(&snapshot);
+    let text = text.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}

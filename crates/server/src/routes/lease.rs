@@ -1,0 +1,34 @@
+//! Jobs out.
+
+use std::sync::Arc;
+
+use auxo_core::json::{read, show};
+use axum::extract::State;
+
+use super::ok;
+use crate::app::App;
+use crate::extract::Body;
+use crate::problem::Answer;
+use crate::schema;
+
+/// Lease jobs
+///
+/// From the first of the queues that has any. With `wait` it waits for a job, and answers at once when one is there; an
+/// empty list means that there was none. A client that closes the connection while it waits gets no job.
+#[utoipa::path(
+    post, path = "/v1/lease", tag = "work",
+    request_body = schema::Ask,
+    responses((status = 200, description = "the jobs, each with its token", body = schema::Leases))
+)]
+pub async fn lease(State(app): State<Arc<App>>, body: Body) -> Answer {
+    let ask = read::ask(&body.bytes)?;
+    // A waiting call may wait for a minute; its body need not take room for so long.
+    drop(body);
+    let jobs = tokio::select! {
+        biased;
+        jobs = app.service.lease(ask) => jobs?,
+        // Dropping the call gives back what it was about to return.
+        () = app.stopped() => Vec::new(),
+    };
+    ok(&show::leases(&jobs))
+}

@@ -1,0 +1,160 @@
+//! Queues: how they stand, and how they are set.
+
+use std::sync::Arc;
+
+use auxo_core::engine::Change;
+use auxo_core::json::{read, show};
+use auxo_core::queue::{QueueConfig, QueueInfo};
+use auxo_core::{Code, Error, QueueName, State as JobState};
+use axum::extract::State;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::ok;
+use crate::app::App;
+use crate::extract::{Body, InQueue};
+use crate::problem::Answer;
+use crate::schema;
+
+/// Show all queues
+#[utoipa::path(
+    get, path = "/v1/queues", tag = "queues",
+    responses((status = 200, description = "the queues in the order of their names", body = schema::Queues))
+)]
+pub async fn list(State(app): State<Arc<App>>) -> Answer {
+    let queues = app.service.queues(None).await?;
+    let queues: Vec<Value> = queues.iter().map(show::queue).collect();
+    ok(&json!({ "queues": queues }))
+}
+
+/// Show a queue
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}", tag = "queues",
+    responses(
+        (status = 200, description = "the queue", body = schema::Queue),
+        (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn show(State(app): State<Arc<App>>, InQueue(queue): InQueue) -> Answer {
+    ok(&show::queue(&existing(&app, queue).await?))
+}
+
+/// Change a queue's settings, and make the queue if need be
+///
+/// What is left out stays as it is; a limit that is null is taken away.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", tag = "queues",
+    request_body = schema::QueueConfig,
+    responses((status = 200, description = "the queue", body = schema::Queue))
+)]
+pub async fn set(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+    let _alone = app.changing.lock().await;
+    let base = look(&app, queue.clone()).await?;
+    let base = base.map(|info| info.config).unwrap_or_default();
+    let config = read::queue_config(&body.bytes, base)?;
+    change(&app, queue, config).await
+}
+
+/// Pause a queue: no jobs in, none out
+///
+/// Running leases go on.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/pause", tag = "queues",
+    request_body = Option<schema::Side>,
+    responses(
+        (status = 200, description = "the queue", body = schema::Queue),
+        (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn pause(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+    set_paused(&app, queue, &body, true).await
+}
+
+/// Resume a queue
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/resume", tag = "queues",
+    request_body = Option<schema::Side>,
+    responses(
+        (status = 200, description = "the queue", body = schema::Queue),
+        (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn resume(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+    set_paused(&app, queue, &body, false).await
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum What {
+    In,
+    Out,
+    #[default]
+    Both,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Side {
+    what: Option<What>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Purge {
+    states: Option<Vec<String>>,
+}
+
+async fn set_paused(app: &App, queue: QueueName, body: &Body, paused: bool) -> Answer {
+    let what = optional::<Side>(body)?.what.unwrap_or_default();
+    let _alone = app.changing.lock().await;
+    let mut config = existing(app, queue.clone()).await?.config;
+    if what != What::Out {
+        config.paused_in = paused;
+    }
+    if what != What::In {
+        config.paused_out = paused;
+    }
+    change(app, queue, config).await
+}
+
+/// Delete a queue's jobs, except those that are leased
+///
+/// It goes on until nothing is left, or until the client closes the connection.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/purge", tag = "queues",
+    request_body = Option<schema::Purge>,
+    responses((status = 200, description = "how many jobs were deleted", body = schema::Purged))
+)]
+pub async fn purge(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+    let states = optional::<Purge>(&body)?.states.unwrap_or_default();
+    let states: Result<Vec<JobState>, Error> = states.iter().map(|state| state.parse()).collect();
+    let purged = app.service.purge(queue, states?, |_| ()).await?;
+    ok(&json!({ "purged": purged }))
+}
+
+/// A body that may be left out.
+fn optional<T: Default + DeserializeOwned>(body: &Body) -> Result<T, Error> {
+    if body.bytes.trim_ascii().is_empty() {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(&body.bytes)
+        .map_err(|error| Error::bad_request(format!("the body: {error}")))
+}
+
+async fn look(app: &App, queue: QueueName) -> Result<Option<QueueInfo>, Error> {
+    let found = app.service.queues(Some(vec![queue])).await?;
+    Ok(found.into_iter().next())
+}
+
+async fn existing(app: &App, queue: QueueName) -> Result<QueueInfo, Error> {
+    let missing = format!("there is no queue {queue}");
+    let found = look(app, queue).await?;
+    found.ok_or_else(|| Error::new(Code::NotFound, missing))
+}
+
+async fn change(app: &App, queue: QueueName, config: QueueConfig) -> Answer {
+    let change = Change::Queue(queue.clone(), config);
+    app.service.change(change).await?;
+    ok(&show::queue(&existing(app, queue).await?))
+}

@@ -1,0 +1,79 @@
+//! Recurring jobs.
+
+use std::sync::Arc;
+
+use auxo_core::engine::Change;
+use auxo_core::json::{read, show};
+use auxo_core::schedule::Schedule;
+use auxo_core::{Code, Error};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::json;
+
+use super::ok;
+use crate::app::App;
+use crate::extract::{Body, Names};
+use crate::problem::Answer;
+use crate::schema;
+
+/// Show all schedules
+#[utoipa::path(
+    get, path = "/v1/schedules", tag = "schedules",
+    responses((status = 200, description = "the schedules in the order of their names", body = schema::Schedules))
+)]
+pub async fn list(State(app): State<Arc<App>>) -> Answer {
+    let all = app.service.catalog().await?.schedules;
+    let all: Vec<_> = all.iter().map(show::schedule).collect();
+    ok(&json!({ "schedules": all }))
+}
+
+/// Show a schedule
+#[utoipa::path(
+    get, path = "/v1/schedules/{name}", tag = "schedules",
+    responses(
+        (status = 200, description = "the schedule", body = schema::Schedule),
+        (status = 404, description = "there is no such schedule", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn show(State(app): State<Arc<App>>, Names(name): Names<String>) -> Answer {
+    ok(&show::schedule(&find(&app, &name).await?))
+}
+
+/// Add or replace a schedule
+///
+/// Its next tick is computed from now.
+#[utoipa::path(
+    put, path = "/v1/schedules/{name}", tag = "schedules",
+    request_body = schema::NewSchedule,
+    responses((status = 200, description = "the schedule with its next tick", body = schema::Schedule))
+)]
+pub async fn set(State(app): State<Arc<App>>, Names(name): Names<String>, body: Body) -> Answer {
+    let schedule = read::schedule(&name, &body.bytes)?;
+    let change = Change::Schedule(schedule);
+    app.service.change(change).await?;
+    ok(&show::schedule(&find(&app, &name).await?))
+}
+
+/// Remove a schedule
+///
+/// The jobs that it made stay.
+#[utoipa::path(
+    delete, path = "/v1/schedules/{name}", tag = "schedules",
+    responses(
+        (status = 204, description = "it is gone"),
+        (status = 404, description = "there is no such schedule", body = schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn delete(State(app): State<Arc<App>>, Names(name): Names<String>, body: Body) -> Answer {
+    body.nothing()?;
+    let change = Change::Unschedule(name);
+    app.service.change(change).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn find(app: &App, name: &str) -> Result<Schedule, Error> {
+    let all = app.service.catalog().await?.schedules;
+    let found = all.into_iter().find(|schedule| schedule.name == name);
+    found.ok_or_else(|| Error::new(Code::NotFound, "there is no schedule with this name"))
+}

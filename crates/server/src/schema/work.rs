@@ -1,0 +1,139 @@
+//! What workers say and hear.
+
+use utoipa::ToSchema;
+
+use super::{Any, ItemError, Job, Span, State};
+
+/// A request for jobs.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ask {
+    /// Where to look, in this order.
+    queues: Vec<String>,
+    /// How many jobs at most: 1 unless said.
+    max: Option<u32>,
+    /// How long to wait when there are none: not at all unless said, 60s at most.
+    wait: Option<Span>,
+    /// The length of the leases, instead of each job's own.
+    ttr: Option<Span>,
+    /// The worker's name for itself.
+    worker: Option<String>,
+}
+
+#[derive(ToSchema)]
+pub struct Leases {
+    jobs: Vec<Job>,
+}
+
+/// The end of a lease.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settle {
+    token: String,
+    outcome: Outcome,
+    /// With fail or bury: what went wrong.
+    error: Option<String>,
+    /// With fail, release or snooze: how long until it is due again.
+    delay: Option<Span>,
+    /// With fail: false means never again.
+    retry: Option<bool>,
+    /// With release or bury: a new priority.
+    priority: Option<u32>,
+    /// With ack: kept for the job's retention.
+    result: Option<Any>,
+    result_base64: Option<String>,
+}
+
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Ack,
+    Fail,
+    Release,
+    Bury,
+    Snooze,
+}
+
+/// One, or up to 1,000 that are answered each for itself.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum Settles {
+    Many(Vec<Settle>),
+    One(Box<Settle>),
+}
+
+/// A lease that ended.
+#[derive(ToSchema)]
+pub struct Settled {
+    id: String,
+    state: State,
+    /// When it is due again, if it is.
+    run_at: Option<String>,
+}
+
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum SettleAnswer {
+    Many(SettleResults),
+    One(Settled),
+}
+
+#[derive(ToSchema)]
+pub struct SettleResults {
+    results: Vec<SettleResult>,
+}
+
+/// `ok` or `error`.
+#[derive(ToSchema)]
+pub struct SettleResult {
+    ok: Option<Settled>,
+    error: Option<ItemError>,
+}
+
+/// A sign of life.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Extend {
+    token: String,
+    /// The new length from now on; the lease's own unless said.
+    ttr: Option<Span>,
+    /// How far the work is.
+    progress: Option<Any>,
+    progress_base64: Option<String>,
+}
+
+/// One, or up to 1,000 that are answered each for itself.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum Extends {
+    Many(Vec<Extend>),
+    One(Box<Extend>),
+}
+
+/// A lease that goes on.
+#[derive(ToSchema)]
+pub struct Extended {
+    id: String,
+    deadline: String,
+    /// Somebody wants the job cancelled: stop and settle.
+    cancel: bool,
+}
+
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum ExtendAnswer {
+    Many(ExtendResults),
+    One(Extended),
+}
+
+#[derive(ToSchema)]
+pub struct ExtendResults {
+    results: Vec<ExtendResult>,
+}
+
+/// `ok` or `error`.
+#[derive(ToSchema)]
+pub struct ExtendResult {
+    ok: Option<Extended>,
+    error: Option<ItemError>,
+}

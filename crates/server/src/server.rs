@@ -1,0 +1,277 @@
+//! Accepting connections, and letting go of them.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use auxo_core::{Code, Error, Service};
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::app::App;
+use crate::guard::{Guard, Running, Traffic};
+use crate::problem::Problem;
+use crate::routes;
+use crate::settings::Settings;
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 4096;
+/// How many refused connections are told why at once; the rest are just closed.
+const REFUSALS: usize = 64;
+/// How long accepting rests after it failed: without file descriptors it would fail again at once, over and over.
+const REST: Duration = Duration::from_millis(50);
+/// Bytes that are buffered of a head, and of an answer: 64 KiB.
+const BUFFER: usize = 64 << 10;
+
+/// A listening HTTP server over a queue.
+pub struct Server {
+    listener: TcpListener,
+    app: Arc<App>,
+    router: Router,
+}
+
+impl Server {
+    /// Listens. Nothing is accepted before [`Server::run`].
+    pub fn bind(
+        address: SocketAddr,
+        service: Arc<Service>,
+        settings: Settings,
+    ) -> io::Result<Server> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A server that restarts must not wait for the kernel to forget its last connections.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let app = Arc::new(App::new(service, settings)?);
+        Ok(Server {
+            listener: socket.listen(BACKLOG)?,
+            router: routes::router(app.clone()),
+            app,
+        })
+    }
+
+    /// Where it listens: the port is known even if the system was asked to choose one.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `stop` resolves. Then it accepts nothing more, answers leases that wait with an empty list, ends event
+    /// streams, lets other requests finish within the grace, and returns. The queue itself stays open.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server {
+            listener,
+            app,
+            router,
+        } = self;
+        let mut connections = JoinSet::new();
+        let door = Door::new(app.clone(), router);
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => door.admit(stream, &mut connections),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept connections");
+                        sleep(REST).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        app.stop();
+        let drained = timeout(app.settings.grace, async {
+            while connections.join_next().await.is_some() {}
+        });
+        if drained.await.is_err() {
+            tracing::warn!(
+                left = connections.len(),
+                "closing connections that do not end"
+            );
+            connections.shutdown().await;
+        }
+    }
+}
+
+/// Who may come in.
+struct Door {
+    app: Arc<App>,
+    router: TowerToHyperService<Router>,
+    builder: Arc<Builder<TokioExecutor>>,
+    slots: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+}
+
+impl Door {
+    fn new(app: Arc<App>, router: Router) -> Door {
+        Door {
+            slots: Arc::new(Semaphore::new(app.settings.connections)),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
+            builder: Arc::new(builder()),
+            router: TowerToHyperService::new(router),
+            app,
+        }
+    }
+
+    fn admit(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
+        if let Ok(slot) = self.slots.clone().try_acquire_owned() {
+            let (app, router) = (self.app.clone(), self.router.clone());
+            connections.spawn(converse(stream, app, router, self.builder.clone(), slot));
+        } else if let Ok(slot) = self.refusals.clone().try_acquire_owned() {
+            tracing::debug!("refused a connection: there are too many");
+            self.app.metrics.refused_connection();
+            connections.spawn(refuse(stream, slot));
+        } else {
+            self.app.metrics.refused_connection();
+        }
+    }
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The guard has the clock for heads.
+        .header_read_timeout(None)
+        .max_buf_size(BUFFER);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(256)
+        .max_header_list_size(32 << 10)
+        .max_pending_accept_reset_streams(20)
+        .max_local_error_reset_streams(100)
+        .max_send_buf_size(BUFFER)
+        .keep_alive_interval(Duration::from_secs(15))
+        .keep_alive_timeout(Duration::from_secs(30));
+    builder
+}
+
+/// Answers the requests of one connection.
+async fn converse(
+    stream: TcpStream,
+    app: Arc<App>,
+    router: TowerToHyperService<Router>,
+    builder: Arc<Builder<TokioExecutor>>,
+    _slot: OwnedSemaphorePermit,
+) {
+    let _open = app.metrics.connection();
+    if let Err(error) = prepare(&stream) {
+        tracing::debug!(%error, "the connection was gone at once");
+        return;
+    }
+    let traffic = Arc::new(Traffic::default());
+    let io = TokioIo::new(Guard::new(stream, traffic.clone(), &app.settings));
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let running = traffic.begin();
+        let answer = router.call(request);
+        async move {
+            let answer: Response = answer.await?;
+            Ok::<_, Infallible>(answer.map(|body| Tracked {
+                body,
+                _running: running,
+            }))
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = app.stopped() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Small answers go out at once, and a peer that is gone without a word is noticed after a minute.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(15))
+        .with_interval(Duration::from_secs(15))
+        .with_retries(2);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Says that there are too many connections, in the form that a client which sends a request expects.
+async fn refuse(mut stream: TcpStream, _slot: OwnedSemaphorePermit) {
+    let error = Error::new(
+        Code::Unavailable,
+        "the server has as many connections as it may; try again later",
+    );
+    let (head, body) = Problem::from(error).into_response().into_parts();
+    let body = body
+        .collect()
+        .await
+        .map(|b| b.to_bytes())
+        .unwrap_or_default();
+    let text = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {}\r\nretry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        head.headers["content-type"].to_str().unwrap_or_default(),
+        body.len()
+    );
+    let talk = async {
+        stream.write_all(text.as_bytes()).await?;
+        stream.write_all(&body).await?;
+        stream.shutdown().await?;
+        // What was sent must be read before closing, or the system throws away the answer with it.
+        let mut sink = [0; 4096];
+        while stream.read(&mut sink).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Whether the client heard it or not, it is refused.
+    let _ = timeout(Duration::from_secs(1), talk).await;
+}
+
+/// An answer's body, and the note that it is being sent.
+struct Tracked {
+    body: Body,
+    _running: Running,
+}
+
+impl hyper::body::Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,56 @@
+//! What a server holds its callers to.
+
+use std::time::Duration;
+
+/// Limits and names of one server. The default is meant for production.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the server tells about itself.
+    pub about: About,
+    /// Connections at once: 10,000. One more is told so and closed.
+    pub connections: usize,
+    /// Bytes of one request's body: 64 MiB.
+    pub body: usize,
+    /// Bytes of all bodies that are being read or worked on: 256 MiB.
+    pub bodies: usize,
+    /// From the first byte of a request's head to its last: 10 s.
+    pub head_time: Duration,
+    /// For a whole body to arrive: 30 s.
+    pub body_time: Duration,
+    /// For an answer from the engine, where the caller did not ask to wait: 30 s.
+    pub answer_time: Duration,
+    /// How long a connection may stay open without a request: 5 minutes.
+    pub idle_time: Duration,
+    /// How long a client may refuse to take an answer: 30 s.
+    pub stall_time: Duration,
+    /// How long running requests may go on after a stop was asked for: 30 s.
+    pub grace: Duration,
+}
+
+/// What a server tells about itself at `/v1/nodes`.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// When an answered call is safe, such as `always`.
+    pub sync: String,
+    /// Where the jobs are kept.
+    pub data: String,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            about: About::default(),
+            connections: 10_000,
+            body: 64 << 20,
+            bodies: 256 << 20,
+            head_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(30),
+            answer_time: Duration::from_secs(30),
+            idle_time: Duration::from_secs(300),
+            stall_time: Duration::from_secs(30),
+            grace: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Requests that are too large, too deep, too many, or of the wrong kind.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::bench::{Bench, read_reply, within};
+
+#[tokio::test]
+async fn an_unknown_route_is_404_and_a_wrong_method_405() {
+    let bench = Bench::start().await;
+    for path in [
+        "/",
+        "/v1",
+        "/v1/queues/",
+        "/v1/queue",
+        "/v1/jobs/1/2/3",
+        "/../etc/passwd",
+        "/v1/..%2f",
+    ] {
+        bench.get(path).await.problem(404, "not_found");
+    }
+    for (method, path, allowed) in [
+        ("GET", "/v1/lease", "POST"),
+        ("DELETE", "/v1/queues", "GET,HEAD"),
+        ("PATCH", "/v1/jobs/7", "GET,HEAD,DELETE"),
+        ("OPTIONS", "/v1/settle", "POST"),
+        ("BREW", "/healthz", "GET,HEAD"),
+    ] {
+        let reply = bench.call(method, path, "").await;
+        reply.problem(405, "bad_request");
+        let allow = |list: &str| {
+            let mut list: Vec<String> = list.split(',').map(|m| m.trim().to_owned()).collect();
+            list.sort();
+            list
+        };
+        assert_eq!(
+            allow(reply.header("allow").unwrap()),
+            allow(allowed),
+            "{method} {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_415() {
+    let bench = Bench::start().await;
+    let path = "/v1/queues/q/jobs";
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonx",
+        "json",
+        "",
+    ] {
+        let header = format!("content-type: {kind}");
+        let reply = bench.call_with("POST", path, &[&header], "{}").await;
+        let message = reply.problem(415, "bad_request");
+        assert!(message.contains("application/json"), "{message}");
+    }
+    for kind in [
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        "application/vnd.a+json",
+    ] {
+        let header = format!("content-type: {kind}");
+        let reply = bench.call_with("POST", path, &[&header], "{}").await;
+        assert_eq!(reply.status, 201, "{kind}");
+    }
+    assert_eq!(bench.call_with("POST", path, &[], "{}").await.status, 201);
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_413_before_it_is_read() {
+    let bench = Bench::with(|settings| settings.body = 1000).await;
+    let path = "/v1/queues/q/jobs";
+    let fits = format!("{{{}}}", " ".repeat(998));
+    assert_eq!(bench.call("POST", path, fits).await.status, 201);
+    let over = format!("{{{}}}", " ".repeat(999));
+    bench
+        .call("POST", path, over)
+        .await
+        .problem(413, "too_large");
+
+    let mut stream = bench.connect().await;
+    let announced =
+        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000000\r\n\r\n");
+    stream.write_all(announced.as_bytes()).await.unwrap();
+    read_reply(&mut stream).await.problem(413, "too_large");
+
+    let mut stream = bench.connect().await;
+    let chunked = format!("POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    stream.write_all(chunked.as_bytes()).await.unwrap();
+    let chunk = format!("200\r\n{}\r\n", " ".repeat(0x200));
+    stream.write_all(chunk.as_bytes()).await.unwrap();
+    stream.write_all(chunk.as_bytes()).await.unwrap();
+    read_reply(&mut stream).await.problem(413, "too_large");
+}
+
+#[tokio::test]
+async fn a_payload_over_the_limit_is_413_and_a_batch_over_the_limit_too() {
+    let bench = Bench::start().await;
+    let path = "/v1/queues/q/jobs";
+    let large = format!(r#"{{"payload":"{}"}}"#, "x".repeat(1 << 20));
+    bench
+        .call("POST", path, large)
+        .await
+        .problem(413, "too_large");
+    let many = format!("[{}{{}}]", "{},".repeat(1000));
+    bench
+        .call("POST", path, many)
+        .await
+        .problem(413, "too_large");
+    let most = format!("[{}{{}}]", "{},".repeat(999));
+    assert_eq!(bench.call("POST", path, most).await.status, 200);
+}
+
+#[tokio::test]
+async fn bodies_share_a_bounded_room_and_give_it_back() {
+    let bench = Bench::with(|settings| {
+        settings.body = 100 << 10;
+        settings.bodies = 64 << 10;
+    })
+    .await;
+    let path = "/v1/queues/q/jobs";
+    let large = format!("{{{}}}", " ".repeat(80 << 10));
+    bench
+        .call("POST", path, large)
+        .await
+        .problem(503, "unavailable");
+    let fits = format!("{{{}}}", " ".repeat(60 << 10));
+    for _ in 0..3 {
+        assert_eq!(bench.call("POST", path, fits.clone()).await.status, 201);
+    }
+}
+
+#[tokio::test]
+async fn deep_wide_and_strange_json_is_answered_not_died_of() {
+    let bench = Bench::start().await;
+    let path = "/v1/queues/q/jobs";
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    bench
+        .call("POST", "/v1/lease", deep.clone())
+        .await
+        .problem(400, "bad_request");
+    let inside = format!(r#"{{"payload":{deep}}}"#);
+    let kept = bench.call("POST", path, inside).await;
+    assert!(matches!(kept.status, 201 | 400), "{}", kept.status);
+    let wide: Vec<String> = (0..100_000).map(|i| format!(r#""k{i}":1"#)).collect();
+    let wide = format!("{{{}}}", wide.join(","));
+    bench
+        .call("POST", path, wide)
+        .await
+        .problem(400, "bad_request");
+    let huge = format!(r#"{{"priority":{}}}"#, "9".repeat(100_000));
+    bench
+        .call("POST", path, huge)
+        .await
+        .problem(400, "bad_request");
+    bench
+        .call("POST", path, b"{\"kind\":\"\xff\"}".to_vec())
+        .await
+        .problem(400, "bad_request");
+    for number in ["-1", "18446744073709551616", "1e999", "NaN", "0.5"] {
+        let body = format!(r#"{{"queues":["q"],"max":{number}}}"#);
+        bench
+            .call("POST", "/v1/lease", body)
+            .await
+            .problem(400, "bad_request");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_or_no_http_ends_that_connection_only() {
+    let bench = Bench::start().await;
+    for head in [
+        format!(
+            "GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n",
+            "y".repeat(100 << 10)
+        ),
+        format!("GET /healthz HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(200)),
+        "nonsense\r\n\r\n".to_owned(),
+        "GET / HTTP/9.9\r\n\r\n".to_owned(),
+    ] {
+        let mut stream = bench.connect().await;
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut answer = Vec::new();
+        // The answer may be lost with what the server did not read; that it ends is what counts.
+        let _ = within(stream.read_to_end(&mut answer)).await;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+            "{answer}"
+        );
+    }
+    assert_eq!(bench.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_changes_nothing() {
+    let bench = Bench::start().await;
+    let path = "/v1/queues/q/jobs";
+    for origin in ["https://evil.example", "null", "http://127.0.0.1:1"] {
+        let header = format!("origin: {origin}");
+        let reply = bench.call_with("POST", path, &[&header], "{}").await;
+        reply.problem(403, "forbidden");
+    }
+    let own = format!("origin: http://{}", bench.address);
+    assert_eq!(
+        bench.call_with("POST", path, &[&own], "{}").await.status,
+        201
+    );
+    let read = bench
+        .call_with("GET", "/v1/queues", &["origin: https://evil.example"], "")
+        .await;
+    assert_eq!(
+        (read.status, read.header("access-control-allow-origin")),
+        (200, None)
+    );
+}
+
+#[tokio::test]
+async fn a_request_keeps_its_own_id_if_that_fits_into_a_log() {
+    let bench = Bench::start().await;
+    let own = bench
+        .call_with("GET", "/healthz", &["x-request-id: abc-7"], "")
+        .await;
+    assert_eq!(own.header("x-request-id"), Some("abc-7"));
+    let long = format!("x-request-id: {}", "x".repeat(200));
+    let a = bench.call_with("GET", "/healthz", &[&long], "").await;
+    let b = bench
+        .call_with("GET", "/healthz", &["x-request-id: two words"], "")
+        .await;
+    let (a, b) = (
+        a.header("x-request-id").unwrap(),
+        b.header("x-request-id").unwrap(),
+    );
+    assert!(a != b && a.len() < 40 && b.len() < 40, "{a} {b}");
+}

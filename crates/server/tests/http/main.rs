@@ -1,0 +1,14 @@
+//! The server over real sockets.
+
+mod bench;
+mod connections;
+mod docs;
+mod events;
+mod jobs;
+mod limits;
+mod push;
+mod queues;
+mod setup;
+mod shapes;
+mod stop;
+mod work;

@@ -1,0 +1,121 @@
+//! Queues.
+
+use serde_json::json;
+
+use super::bench::Bench;
+
+#[tokio::test]
+async fn a_queue_is_made_by_a_put_and_a_put_changes_only_what_it_names() {
+    let bench = Bench::start().await;
+    bench.get("/v1/queues/q").await.problem(404, "not_found");
+    let body = r#"{"max_jobs":10,"rate":{"count":5,"per":"1m"},"max_bytes":"1MiB"}"#;
+    let made = bench.call("PUT", "/v1/queues/q", body).await;
+    assert_eq!(
+        made.json()["config"]["rate"],
+        json!({"count": 5, "per": "1m", "burst": 5})
+    );
+    let changed = bench
+        .call("PUT", "/v1/queues/q", r#"{"max_jobs":null,"fair":true}"#)
+        .await;
+    let config = changed.json()["config"].clone();
+    assert_eq!(config.get("max_jobs"), None);
+    assert_eq!(
+        (&config["fair"], &config["max_bytes"]),
+        (&json!(true), &json!(1 << 20))
+    );
+    let shown = bench.get("/v1/queues/q").await;
+    assert_eq!(shown.json()["config"], config);
+    for body in [
+        r#"{"max_jobs":0}"#,
+        r#"{"max_jobs":-1}"#,
+        r#"{"x":1}"#,
+        "[]",
+        "",
+        r#"{"rate":5}"#,
+    ] {
+        let reply = bench.call("PUT", "/v1/queues/q", body).await;
+        reply.problem(400, "bad_request");
+    }
+}
+
+#[tokio::test]
+async fn changes_of_different_parts_at_the_same_time_all_count() {
+    let bench = Bench::start().await;
+    let bodies = [
+        r#"{"max_jobs":1}"#,
+        r#"{"max_bytes":2}"#,
+        r#"{"max_leased":3}"#,
+        r#"{"fair":true}"#,
+    ];
+    let calls = bodies.map(|body| bench.call("PUT", "/v1/queues/q", body));
+    let [a, b, c, d] = calls;
+    tokio::join!(a, b, c, d);
+    let config = bench.get("/v1/queues/q").await.json()["config"].clone();
+    let all = json!({"paused_in": false, "paused_out": false, "max_jobs": 1, "max_bytes": 2, "max_leased": 3, "fair": true});
+    assert_eq!(config, all);
+}
+
+#[tokio::test]
+async fn each_side_of_a_queue_is_paused_and_resumed() {
+    let bench = Bench::start().await;
+    bench
+        .call("POST", "/v1/queues/q/pause", "")
+        .await
+        .problem(404, "not_found");
+    bench
+        .call("POST", "/v1/queues/q/resume", "")
+        .await
+        .problem(404, "not_found");
+    bench.push("q", "{}").await;
+    let sides = async |verb: &str, body: &str| {
+        let reply = bench
+            .call("POST", &format!("/v1/queues/q/{verb}"), body)
+            .await;
+        let config = reply.json()["config"].clone();
+        (config["paused_in"] == true, config["paused_out"] == true)
+    };
+    assert_eq!(sides("pause", "").await, (true, true));
+    assert_eq!(sides("resume", r#"{"what":"in"}"#).await, (false, true));
+    assert_eq!(sides("resume", r#"{"what":"both"}"#).await, (false, false));
+    assert_eq!(sides("pause", r#"{"what":"out"}"#).await, (false, true));
+    assert_eq!(sides("resume", "{}").await, (false, false));
+    for body in [r#"{"what":"up"}"#, r#"{"which":"in"}"#, "[1]", "x"] {
+        let reply = bench.call("POST", "/v1/queues/q/pause", body).await;
+        reply.problem(400, "bad_request");
+    }
+}
+
+#[tokio::test]
+async fn a_purge_deletes_what_it_names_and_leaves_leased_jobs() {
+    let bench = Bench::start().await;
+    for body in ["{}", "{}", r#"{"delay":"1h"}"#] {
+        bench.push("q", body).await;
+    }
+    bench.lease("q").await;
+    let some = bench
+        .call("POST", "/v1/queues/q/purge", r#"{"states":["scheduled"]}"#)
+        .await;
+    assert_eq!(some.json(), json!({"purged": 1}));
+    let rest = bench.call("POST", "/v1/queues/q/purge", "").await;
+    assert_eq!(rest.json(), json!({"purged": 1}));
+    let queue = bench.get("/v1/queues/q").await.json();
+    assert_eq!(queue["counts"]["leased"], 1);
+    for body in [
+        r#"{"states":["leased"]}"#,
+        r#"{"states":["x"]}"#,
+        r#"{"states":"dead"}"#,
+        r#"{"all":1}"#,
+    ] {
+        let reply = bench.call("POST", "/v1/queues/q/purge", body).await;
+        reply.problem(400, "bad_request");
+    }
+}
+
+#[tokio::test]
+async fn an_audit_balances() {
+    let bench = Bench::start().await;
+    bench.push("q", "{}").await;
+    let audit = bench.call("POST", "/v1/audit", "").await.json();
+    assert_eq!((&audit["ok"], &audit["jobs"]), (&json!(true), &json!(1)));
+    assert_eq!(audit["queues"][0]["balanced"], true);
+}
