@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod bury;
 mod cancel;
+mod config;
 mod context;
 mod delete;
 mod explain;
@@ -29,6 +30,7 @@ mod reschedule;
 mod resume;
 mod salvage;
 mod schedules;
+mod serve;
 mod settle;
 mod snooze;
 mod spec;
@@ -69,6 +71,7 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage.";
 
 #[derive(Subcommand)]
 enum Verb {
+    Serve(serve::Args),
     Push(push::Args),
     Lease(lease::Args),
     Ack(ack::Args),
@@ -93,6 +96,7 @@ enum Verb {
     Audit(audit::Args),
     Salvage(salvage::Args),
     Bench(bench::Args),
+    Config(config::Args),
 }
 
 /// Runs the command line of this process.
@@ -118,6 +122,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
 
 async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
     match verb {
+        Verb::Serve(args) => serve::run(args, context).await,
         Verb::Push(args) => push::run(args, context).await,
         Verb::Lease(args) => lease::run(args, context).await,
         Verb::Ack(args) => ack::run(args, context).await,
@@ -142,6 +147,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Audit(args) => audit::run(args, context).await,
         Verb::Salvage(args) => salvage::run(args, context).await,
         Verb::Bench(args) => bench::run(args, context).await,
+        Verb::Config(args) => config::run(args, context),
     }
 }
 
