@@ -8,6 +8,7 @@ mod bench;
 mod bury;
 mod cancel;
 mod completions;
+mod config;
 mod context;
 mod delete;
 mod events;
@@ -33,6 +34,7 @@ mod reschedule;
 mod resume;
 mod salvage;
 mod schedules;
+mod serve;
 mod settle;
 mod signals;
 mod snooze;
@@ -75,6 +77,7 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong usage.";
 
 #[derive(Subcommand)]
 enum Verb {
+    Serve(serve::Args),
     Push(push::Args),
     Lease(lease::Args),
     Ack(ack::Args),
@@ -103,6 +106,7 @@ enum Verb {
     Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
+    Config(config::Args),
 }
 
 /// Runs the command line of this process.
@@ -128,6 +132,7 @@ async fn run(cli: Cli) -> Result<(), Failure> {
 
 async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
     match verb {
+        Verb::Serve(args) => serve::run(args, context).await,
         Verb::Push(args) => push::run(args, context).await,
         Verb::Lease(args) => lease::run(args, context).await,
         Verb::Ack(args) => ack::run(args, context).await,
@@ -156,6 +161,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Bench(args) => bench::run(args, context).await,
         Verb::Completions(args) => completions::run(&args, context),
         Verb::Man(args) => man::run(args, context),
+        Verb::Config(args) => config::run(args, context),
     }
 }
 

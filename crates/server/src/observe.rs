@@ -127,3 +127,59 @@ fn check_origin(request: &Request) -> Result<(), Error> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use auxo_core::{Limits, Service};
+    use auxo_embedded::{Embedded, Options};
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use http_body_util::BodyExt;
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    /// The answer to one request, from a server whose handlers misbehave.
+    async fn answer(path: &str) -> (u16, serde_json::Value) {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Embedded::open(dir.path(), Options::default()).unwrap();
+        let service = Arc::new(Service::new(Arc::new(engine), Limits::default()));
+        let settings = Settings {
+            body_time: Duration::ZERO,
+            answer_time: Duration::from_millis(1),
+            ..Settings::default()
+        };
+        let app = Arc::new(App::new(service, settings).unwrap());
+        let router: Router = Router::new()
+            .route("/panics", get(|| async { panic!("secret") as () }))
+            .route("/hangs", get(std::future::pending::<()>))
+            .layer(from_fn_with_state(app, observe));
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let response = TowerToHyperService::new(router)
+            .call(request)
+            .await
+            .unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_answered_as_a_failure_without_its_words() {
+        let (status, body) = answer("/panics").await;
+        assert_eq!((status, &body["code"]), (500, &"internal".into()));
+        assert!(!body.to_string().contains("secret"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_does_not_answer_is_an_unknown_outcome() {
+        let (status, body) = answer("/hangs").await;
+        assert_eq!((status, &body["code"]), (504, &"unknown_outcome".into()));
+    }
+}

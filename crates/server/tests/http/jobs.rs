@@ -91,13 +91,10 @@ async fn jobs_are_listed_by_what_they_have_and_page_by_page() {
         "created_from=yesterday",
         "queue=a&queue=b",
         "header.n=1&header.n=2",
-        "search=%0",
         "cursor=nonsense",
     ] {
         let page = bench.get(&format!("/v1/jobs?{query}")).await;
-        if query != "search=%0" {
-            page.problem(400, "bad_request");
-        }
+        page.problem(400, "bad_request");
     }
     let long = "x".repeat(2000);
     bench

@@ -123,9 +123,11 @@ async fn an_extended_lease_lasts_and_tells_of_a_wish_to_cancel() {
     let body = format!(r#"[{{"token":"{token}"}}]"#);
     let reply = bench.call("POST", "/v1/extend", body).await;
     assert_eq!(reply.json()["results"][0]["ok"]["cancel"], true);
-    let lost = r#"{"token":"1-1"}"#;
-    let reply = bench.call("POST", "/v1/extend", lost).await;
-    assert!(matches!(reply.status, 400 | 409), "{reply:?}");
+    let ack = format!(r#"{{"token":"{token}","outcome":"ack"}}"#);
+    bench.call("POST", "/v1/settle", ack).await;
+    let late = format!(r#"{{"token":"{token}"}}"#);
+    let late = bench.call("POST", "/v1/extend", late).await;
+    late.problem(409, "lease_lost");
 }
 
 #[tokio::test]

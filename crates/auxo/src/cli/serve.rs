@@ -1,0 +1,231 @@
+//! `auxo serve`
+
+use std::io::{self, ErrorKind, IsTerminal};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use auxo::core::Service;
+use auxo::core::contents::Contents;
+use auxo::core::text;
+use auxo::{Code, Error, Limits, Options, Sync};
+use auxo_embedded::Embedded;
+use auxo_server::{About, Server, Settings};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::config::{Config, Flags, note_strangers, sync_text};
+use super::context::Context;
+use super::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  auxo serve
+  auxo serve --data /var/lib/auxo --http 127.0.0.1:9000
+  auxo serve --sync 50ms               faster; a power cut may take the last 50 ms
+  auxo serve --config auxo.toml --log debug
+
+Every flag is also a setting in the file and a variable in the environment: see `auxo config`.
+SIGTERM or Ctrl-C stops it when running requests are answered; a second one stops it at once.";
+
+/// Serve a queue over HTTP.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
+    let data = context.data().ok().map(PathBuf::from);
+    let config = Config::load(&args.flags, data)?;
+    log(&config);
+    // Asked for before anything is opened, so that no signal finds the process half begun.
+    let mut signals = Signals::new()?;
+    let connections = connections(config.connections);
+    let service = open(&config).await?;
+    let served = serve(&config, connections, service.clone(), &mut signals).await;
+    let closed = service.close().await;
+    served?;
+    closed?;
+    eprintln!("stopped; everything answered is kept");
+    Ok(())
+}
+
+fn log(config: &Config) {
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_max_level(config.log)
+        .with_writer(io::stderr)
+        .with_ansi(colours)
+        .init();
+}
+
+/// How many connections there may be: each needs a file descriptor, and the store must never lack one, since the first
+/// failed write is its last.
+fn connections(wished: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let limit = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
+        return wished;
+    };
+    let room = limit - (limit / 4).min(1000);
+    if room < wished {
+        eprintln!(
+            "note: {room} connections at once, not {wished}: this process may open {limit} files; \
+             `ulimit -n` sets that"
+        );
+    }
+    wished.min(room)
+}
+
+/// Opens the store, and makes it in a place that is empty.
+async fn open(config: &Config) -> Result<Arc<Service>, Failure> {
+    refuse_strangers(&config.data)?;
+    let (path, options) = (
+        config.data.clone(),
+        Options {
+            sync: config.sync,
+            node: config.node.clone(),
+            ..Options::default()
+        },
+    );
+    // Reads a checkpoint and the log behind it: no place for an async worker thread.
+    let opened = tokio::task::spawn_blocking(move || Embedded::open(&path, options)).await;
+    let engine = opened.map_err(|error| Error::new(Code::Internal, error.to_string()))??;
+    Ok(Arc::new(Service::new(Arc::new(engine), Limits::default())))
+}
+
+/// A directory with other things in it is more likely a mistyped path than the wish for a store there.
+fn refuse_strangers(data: &Path) -> Result<(), Failure> {
+    // What cannot be listed is refused with its reason when it is opened.
+    let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    if Contents::of(names) == Contents::Others {
+        let message = format!("{} is not a data directory of auxo", data.display());
+        return Err(Error::new(Code::NotFound, message).into());
+    }
+    Ok(())
+}
+
+async fn serve(
+    config: &Config,
+    connections: usize,
+    service: Arc<Service>,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let data = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
+    let settings = Settings {
+        about: About {
+            name: config.node.clone(),
+            sync: sync_text(config.sync),
+            data: data.display().to_string(),
+        },
+        connections,
+        grace: config.grace,
+        ..Settings::default()
+    };
+    let server = Server::bind(config.http, service, settings)
+        .map_err(|error| cannot_listen(config.http, &error))?;
+    greet(config, server.address()?, &data);
+    let (tell, told) = tokio::sync::oneshot::channel::<()>();
+    let mut running = std::pin::pin!(server.run(async {
+        // The sender is only dropped with the whole call.
+        let _ = told.await;
+    }));
+    tokio::select! {
+        () = &mut running => return Ok(()),
+        () = signals.next() => {}
+    }
+    eprintln!(
+        "stopping: running requests have {}; a second signal stops at once",
+        text::duration(config.grace)
+    );
+    let _ = tell.send(());
+    tokio::select! {
+        () = running => Ok(()),
+        () = signals.next() => {
+            eprintln!("stopped at once");
+            std::process::exit(1)
+        }
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
+    let reason = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "another program listens there; stop it, or choose another port with --http".to_owned()
+        }
+        ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address; --http names another".to_owned()
+        }
+        ErrorKind::PermissionDenied => {
+            "the system does not allow it; choose a port from 1024 on with --http".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    let message = format!("cannot listen on {address}: {reason}");
+    Error::new(Code::Unavailable, message).into()
+}
+
+/// Where it is, what it can lose, and what to do next.
+fn greet(config: &Config, address: SocketAddr, data: &Path) {
+    note_strangers();
+    if let Some(file) = &config.file {
+        eprintln!("settings from {}", file.display());
+    }
+    if !address.ip().is_loopback() {
+        eprintln!("insecure: whoever can reach {address} can read and change every job");
+    }
+    eprintln!(
+        "auxo {} listens on http://{address}",
+        env!("CARGO_PKG_VERSION")
+    );
+    eprintln!("  data   {}", data.display());
+    eprintln!("  sync   {}: {}", sync_text(config.sync), risk(config.sync));
+    eprintln!("  docs   http://{address}/docs");
+    eprintln!("try: curl --json '{{\"payload\":\"hello\"}}' http://{address}/v1/queues/mail/jobs");
+}
+
+fn risk(sync: Sync) -> String {
+    match sync {
+        Sync::Always => "what is answered survives a crash and a power cut".into(),
+        Sync::Interval(period) => format!(
+            "what is answered survives a crash; a power cut may take the last {}",
+            text::duration(period)
+        ),
+        Sync::Os => {
+            "what is answered survives a crash; a power cut may take the last half minute or so"
+                .into()
+        }
+    }
+}
+
+/// The signals that end a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
