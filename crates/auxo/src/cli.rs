@@ -48,15 +48,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use context::Context;
+use context::{Context, Place};
 use failure::Failure;
 
 /// A job queue that keeps every accepted job and hands it out on time.
 #[derive(Parser)]
 #[command(name = "auxo", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
-    /// The data directory; one process can use it at a time.
-    #[arg(long, global = true, env = "AUXO_DATA", value_name = "DIR")]
+    /// The server to work on [env: AUXO_SERVER] [default: http://127.0.0.1:8000].
+    #[arg(long, global = true, value_name = "URL")]
+    server: Option<String>,
+    /// A data directory to work on instead, without a server; one process can use it at a time [env: AUXO_DATA].
+    #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Print JSON, one object a line.
     #[arg(long, global = true)]
@@ -67,11 +70,12 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  export AUXO_DATA=./data
   auxo push mail '{\"to\":\"ada\"}' --delay 5s    push a job, print its id
   auxo lease mail --wait 10s                  get it, with its token
   auxo ack TOKEN                              it is done
   auxo queues                                 what is there
+  auxo queues --server http://queue.lan:8000  the same elsewhere
+  auxo queues --data ./data                   the same without a server
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage.";
 
@@ -124,7 +128,8 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<(), Failure> {
-    let mut context = Context::new(cli.data, cli.json);
+    let place = Place::choose(cli.data, cli.server, |name| std::env::var_os(name))?;
+    let mut context = Context::new(place, cli.json);
     let ran = dispatch(cli.verb, &mut context).await;
     let closed = context.finish().await;
     ran.and(closed)

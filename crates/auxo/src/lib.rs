@@ -24,6 +24,8 @@
 //! # async fn send(text: &str) -> Result<(), String> { assert_eq!(text, "hello, ada"); Ok(()) }
 //! ```
 //!
+//! `Auxo::connect("http://127.0.0.1:8000")` is the same handle to a server that other programs share.
+//!
 //! A job that was accepted is on disk. A job that is leased belongs to one worker, until it is settled or its lease ends; then
 //! it comes back. So a job runs at least once, and a handler should not mind running twice.
 //!
@@ -40,5 +42,7 @@ pub use auxo_core::{Code, Error, Job, JobId, JobSpec, QueueName, Result, State, 
 
 #[cfg(feature = "embedded")]
 pub use auxo_client::Builder;
+#[cfg(feature = "http")]
+pub use auxo_client::{Connector, Remote};
 #[cfg(feature = "embedded")]
 pub use auxo_embedded::{Options, Report as SalvageReport, Sync, salvage};

@@ -25,22 +25,32 @@
 //! # }
 //! ```
 //!
+//! `Auxo::open` is a local directory, `Auxo::connect` a server; what follows is the same.
+//!
 //! [`Auxo`] is cheap to clone and can be used from many tasks at once. [`Queue`] pushes, [`Request`] asks for jobs and gets
 //! [`Lease`]s, [`Topic`] fans out. What they do not offer is one step away: [`Auxo::service`] is the whole queue.
 
 #[cfg(feature = "embedded")]
 mod builder;
+#[cfg(feature = "http")]
+mod connect;
 mod draft;
 mod handle;
 mod lease;
 mod payload;
 mod queue;
+#[cfg(feature = "http")]
+mod remote;
 mod topic;
 
 #[cfg(feature = "embedded")]
 pub use builder::Builder;
+#[cfg(feature = "http")]
+pub use connect::Connector;
 pub use draft::{Draft, Plan};
 pub use handle::Auxo;
 pub use lease::{Lease, Request};
 pub use queue::Queue;
+#[cfg(feature = "http")]
+pub use remote::Remote;
 pub use topic::Topic;

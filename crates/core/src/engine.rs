@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 
 use crate::error::{Error, Result};
 use crate::event::Notice;
+use crate::explain::Explanation;
 use crate::id::{JobId, Token};
 use crate::job::{Headers, Job, JobSpec, Leased, NewJob, QueueName};
 use crate::life::State;
@@ -71,6 +72,12 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Puts one job into the queue of each matching subscription: into all of them or, on error, into none.
     async fn publish(&self, message: Message) -> Result<Vec<Pushed>>;
+
+    /// Says why a job is not running, if the engine stands for a server that can: who has asked for a queue is known only
+    /// there. `None` leaves it to the service.
+    async fn explain(&self, _which: &Which) -> Result<Option<Explanation>> {
+        Ok(None)
+    }
 
     /// Recomputes the books from the stored jobs and names every difference.
     async fn audit(&self) -> Result<Audit>;

@@ -256,6 +256,10 @@ impl Service {
     }
 
     async fn explain_since(&self, which: Which, since: Option<Timestamp>) -> Result<Explanation> {
+        self.outer(self.limits.check_which(&which))?;
+        if let Some(explanation) = self.outer(self.engine.explain(&which).await)? {
+            return Ok(explanation);
+        }
         let job = self.find(which.clone()).await?;
         let queue = match (&job, &which) {
             (Some(job), _) => Some(job.queue.clone()),

@@ -23,7 +23,8 @@ Examples:
   auxo bench --data ./bench-data --jobs 1000000 --batch 100 --sync interval:50ms
   auxo bench --data ./bench-data --clients 64 --batch 1 --json
 
-The directory must be empty or absent, and is emptied again afterwards. Put it on the disk that you
+Works on a data directory only, not on a server. It must be empty or absent, and is emptied again
+afterwards. Put it on the disk that you
 want to know about: with --sync always that disk's flush decides.";
 
 /// Measure this machine: push, then lease and ack, then one job at a time.

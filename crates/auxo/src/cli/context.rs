@@ -1,5 +1,7 @@
-//! What every verb works with: the opened queue and the output. The engine is opened here and nowhere else.
+//! What every verb works with: the opened queue and the output. The engine is opened here and nowhere else, so a verb does not
+//! know whether it works on a server or on a data directory.
 
+use std::ffi::OsString;
 use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,48 @@ use auxo::{Auxo, Code, Error};
 
 use super::failure::Failure;
 use super::output::Output;
+
+/// The server that is meant when nothing is named.
+pub const SERVER: &str = "http://127.0.0.1:8000";
+
+/// Where the queue is.
+#[derive(Debug, PartialEq)]
+pub enum Place {
+    /// A server, by its URL.
+    Server(String),
+    /// A data directory of this machine.
+    Data(PathBuf),
+    /// A server, because nothing was named.
+    Default,
+}
+
+impl Place {
+    /// What was named. A flag wins over the environment; two of a kind contradict each other.
+    pub fn choose(
+        data: Option<PathBuf>,
+        server: Option<String>,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Place, Failure> {
+        let set = |name| env(name).filter(|value| !value.is_empty());
+        let (data, server, names) = match (data, server) {
+            (None, None) => {
+                let server = set("AUXO_SERVER").map(|url| url.to_string_lossy().into_owned());
+                let data = set("AUXO_DATA").map(PathBuf::from);
+                (data, server, ["AUXO_DATA", "AUXO_SERVER"])
+            }
+            (data, server) => (data, server, ["--data", "--server"]),
+        };
+        match (data, server) {
+            (Some(_), Some(_)) => Err(Failure::Usage(format!(
+                "{} and {} name two places; leave one of them out",
+                names[0], names[1]
+            ))),
+            (Some(data), None) => Ok(Place::Data(data)),
+            (None, Some(url)) => Ok(Place::Server(url)),
+            (None, None) => Ok(Place::Default),
+        }
+    }
+}
 
 /// What to do about a directory that holds no store yet, or a queue that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +75,7 @@ impl Missing {
 
 /// The opened queue and the output.
 pub struct Context {
-    data: Option<PathBuf>,
+    place: Place,
     auxo: Option<Auxo>,
     /// Where results go.
     pub output: Output,
@@ -39,26 +83,38 @@ pub struct Context {
 
 impl Context {
     /// Nothing is opened yet.
-    pub fn new(data: Option<PathBuf>, json: bool) -> Context {
+    pub fn new(place: Place, json: bool) -> Context {
         Context {
-            data,
+            place,
             auxo: None,
             output: Output::new(json),
         }
     }
 
-    /// The data directory that was named.
+    /// The data directory, for the verbs that work on nothing else.
     pub fn data(&self) -> Result<&Path, Failure> {
-        self.data.as_deref().ok_or_else(|| {
-            Failure::Usage("no data directory; name one with --data DIR or AUXO_DATA".into())
-        })
+        match &self.place {
+            Place::Data(data) => Ok(data),
+            Place::Server(_) => Err(Failure::Usage(
+                "this works on a data directory only, not on a server; name one with --data DIR"
+                    .into(),
+            )),
+            Place::Default => Err(Failure::Usage(
+                "this works on a data directory only; name one with --data DIR or AUXO_DATA".into(),
+            )),
+        }
     }
 
-    /// Opens the data directory.
+    /// Opens the data directory, or connects to the server.
     pub async fn open(&mut self, missing: Missing) -> Result<Auxo, Failure> {
-        let data = self.data()?;
-        check(data, missing)?;
-        let auxo = Auxo::open(data).await?;
+        let auxo = match &self.place {
+            Place::Data(data) => {
+                check(data, missing)?;
+                Auxo::open(data).await?
+            }
+            Place::Server(url) => connect(url).await?,
+            Place::Default => connect(SERVER).await?,
+        };
         self.auxo = Some(auxo.clone());
         Ok(auxo)
     }
@@ -71,6 +127,12 @@ impl Context {
         }
         flushed
     }
+}
+
+/// A URL that cannot be used is wrong usage; whether a server is there shows with the first call.
+async fn connect(url: &str) -> Result<Auxo, Failure> {
+    let connected = Auxo::connect(url).await;
+    connected.map_err(|error| Failure::Usage(error.message().to_owned()))
 }
 
 /// Refuses a directory that a mistyped path would explain better than the wish for a new store.
@@ -97,4 +159,33 @@ fn contents(data: &Path) -> Option<Contents> {
     };
     let name = |entry: DirEntry| entry.file_name().to_string_lossy().into_owned();
     Some(Contents::of(entries.flatten().map(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(data: Option<&str>, server: Option<&str>, env: &[(&str, &str)]) -> Option<Place> {
+        let (data, server) = (data.map(PathBuf::from), server.map(String::from));
+        let value = |name: &str| {
+            let found = env.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        Place::choose(data, server, value).ok()
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_and_two_places_are_one_too_many() {
+        let data = |path: &str| Some(Place::Data(path.into()));
+        let server = |url: &str| Some(Place::Server(url.into()));
+        let (d, s) = (("AUXO_DATA", "d"), ("AUXO_SERVER", "s"));
+        assert_eq!(chosen(None, None, &[]), Some(Place::Default));
+        assert_eq!(chosen(None, None, &[d]), data("d"));
+        assert_eq!(chosen(None, None, &[s]), server("s"));
+        assert_eq!(chosen(None, None, &[d, s]), None);
+        assert_eq!(chosen(None, None, &[d, ("AUXO_SERVER", "")]), data("d"));
+        assert_eq!(chosen(Some("x"), None, &[d, s]), data("x"));
+        assert_eq!(chosen(None, Some("y"), &[d, s]), server("y"));
+        assert_eq!(chosen(Some("x"), Some("y"), &[]), None);
+    }
 }

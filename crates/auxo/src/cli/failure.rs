@@ -111,6 +111,9 @@ fn hint(error: &Error) -> String {
         Code::Unavailable if error.message().contains("another process") => {
             "one process can use a data directory at a time: stop the other one, then try again"
         }
+        Code::Unavailable if error.message().contains("cannot reach") => {
+            "--server URL or AUXO_SERVER names another server; --data DIR works on a directory without one"
+        }
         Code::Unavailable => "clear away what the message names, then try again",
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
         Code::Conflict if error.job().is_none() => {
@@ -144,6 +147,12 @@ mod tests {
                 "DIR cannot be used: no space left there",
                 "stop the other one",
                 false,
+            ),
+            (
+                Code::Unavailable,
+                "cannot reach Auxo at http://127.0.0.1:8000: refused",
+                "--server URL",
+                true,
             ),
             (
                 Code::Internal,

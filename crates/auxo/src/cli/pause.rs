@@ -21,7 +21,7 @@ pub struct Args {
     /// The queue.
     #[arg(value_parser = args::queue)]
     queue: QueueName,
-    /// Make the queue, and the data directory, if they are not there yet.
+    /// Make the queue, and a local data directory, if they are not there yet.
     #[arg(long)]
     create: bool,
     #[command(flatten)]

@@ -49,7 +49,7 @@ struct SetArgs {
     /// The queue.
     #[arg(value_parser = args::queue)]
     name: QueueName,
-    /// Make the queue, and the data directory, if they are not there yet.
+    /// Make the queue, and a local data directory, if they are not there yet.
     #[arg(long)]
     create: bool,
     /// The most jobs that wait, are leased or dead at once, or none.
@@ -172,7 +172,8 @@ async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
     tell(&args.name, &config, context)
 }
 
-/// Changes a part of a queue's settings; this process has the data directory to itself, so nothing comes in between.
+/// Changes a part of a queue's settings. On a server the last of two who do so in the same moment wins; on a data directory,
+/// which this process has to itself, nothing comes in between.
 pub async fn change(
     service: &Service,
     name: &QueueName,

@@ -14,7 +14,7 @@ Examples:
   auxo salvage --data ./data ./data-saved
   auxo audit --data ./data-saved
 
-The damaged directory is only read. Exit code 1 if anything could not be read, also when the rest
+Works on a data directory only, not on a server. The damaged directory is only read. Exit code 1 if anything could not be read, also when the rest
 was copied.";
 
 /// Copy what is whole out of a damaged data directory into a new one.

@@ -23,8 +23,8 @@ Examples:
   auxo schedules list
   auxo schedules delete nightly
 
-Ticks make jobs while a process has the data directory open; what was missed meanwhile is made
-up for as --missed says.";
+Ticks make jobs while the server runs, or a process has the data directory open; what was missed
+meanwhile is made up for as --missed says.";
 
 /// Recurring jobs, by the calendar or by an interval.
 #[derive(clap::Args)]

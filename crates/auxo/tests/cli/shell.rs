@@ -106,7 +106,7 @@ pub fn text(value: &Value) -> String {
 
 fn auxo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_auxo"));
-    command.env_remove("AUXO_DATA");
+    command.env_remove("AUXO_DATA").env_remove("AUXO_SERVER");
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

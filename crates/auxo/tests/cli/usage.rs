@@ -104,14 +104,52 @@ fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
 }
 
 #[test]
-fn a_command_without_a_data_directory_says_how_to_name_one() {
-    let ran = bare(&["queues"]);
-    assert_eq!(ran.code, 2);
-    assert!(
-        ran.err.contains("--data") && ran.err.contains("AUXO_DATA"),
-        "{}",
-        ran.err
-    );
+fn a_verb_that_is_only_local_says_how_to_name_a_data_directory() {
+    let server = "http://127.0.0.1:1";
+    for args in [&["salvage", "new"][..], &["bench"]] {
+        let ran = bare(args);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        let says = |word: &str| assert!(ran.err.contains(word), "{word}: {}", ran.err);
+        says("data directory only");
+        says("--data DIR or AUXO_DATA");
+        let ran = bare(&[args, &["--server", server]].concat());
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains("not on a server"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn two_places_are_one_too_many() {
+    let ran = bare(&["queues", "--data", "x", "--server", "http://127.0.0.1:1"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("--data and --server"), "{}", ran.err);
+}
+
+#[test]
+fn a_server_that_cannot_be_named_like_this_is_wrong_usage() {
+    for (url, says) in [("localhost", "http://"), ("https://x", "TLS")] {
+        let ran = bare(&["queues", "--server", url]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains(says), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_server_that_is_away_is_named_with_what_to_do() {
+    // The port is free again when the listener is gone.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    for args in [&["queues"][..], &["push", "mail", "x"], &["audit"]] {
+        let ran = bare(&[args, &["--server", &url, "--json"]].concat());
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let start = format!("error: cannot reach Auxo at {url}: ");
+        assert!(ran.err.starts_with(&start), "{}", ran.err);
+        for word in ["`auxo serve`", "code: unavailable", "--data DIR"] {
+            assert!(ran.err.contains(word), "{word}: {}", ran.err);
+        }
+        assert!(ran.out.contains("\"unavailable\""), "{}", ran.out);
+    }
 }
 
 #[test]

@@ -19,6 +19,25 @@ pub(super) fn shown(bytes: &[u8]) -> (Option<&RawValue>, Option<String>) {
     }
 }
 
+/// The same, but only what is byte for byte the same when it is read again counts as JSON.
+pub(super) fn exact(bytes: &[u8]) -> (Option<&RawValue>, Option<String>) {
+    match shown(bytes) {
+        (Some(raw), _) if raw.get().len() != bytes.len() => (None, Some(STANDARD.encode(bytes))),
+        shown => shown,
+    }
+}
+
+/// The space before and after bytes that are shown as JSON, where there is any.
+pub(super) fn space<'b>(bytes: &'b [u8], raw: Option<&RawValue>) -> Option<[&'b str; 2]> {
+    let inner = raw?.get();
+    if inner.len() == bytes.len() {
+        return None;
+    }
+    let text = std::str::from_utf8(bytes).ok()?;
+    let start = text.len() - text.trim_ascii_start().len();
+    Some([&text[..start], &text[start + inner.len()..]])
+}
+
 /// The bytes as JSON that any reader can take. Space around it is not shown. JSON that is only correct by the letter, such as
 /// a number of a thousand digits, half a surrogate pair or a thousand nested lists, would make a whole page of jobs
 /// unreadable for a client: such bytes do not count.
@@ -133,6 +152,20 @@ mod tests {
             assert_eq!(STANDARD.decode(base64.unwrap()).unwrap(), other.as_bytes());
         }
         assert!(shown(b"\"\xff\"").1.is_some());
+    }
+
+    #[test]
+    fn space_around_json_is_told_and_never_sent_as_json() {
+        for (bytes, around) in [
+            ("{}\n", Some(["", "\n"])),
+            (" \t1\r\n", Some([" \t", "\r\n"])),
+            ("1", None),
+            ("hello ", None),
+        ] {
+            let bytes = bytes.as_bytes();
+            assert_eq!(space(bytes, shown(bytes).0), around);
+            assert_eq!(exact(bytes).0.is_some(), bytes == b"1");
+        }
     }
 
     #[test]

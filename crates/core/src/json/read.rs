@@ -16,6 +16,7 @@ use crate::id::Token;
 use crate::job::{Backoff, DEFAULT_KEY_WINDOW, Jitter, JobSpec, Key, OnDuplicate, QueueName, Ttl};
 use crate::time::When;
 
+pub(super) use self::setup::rhythm;
 pub use self::setup::{message, queue_config, schedule, subscription};
 pub use self::steer::{DEFAULT_LIMIT, order, query, query_pairs, when};
 
@@ -91,7 +92,7 @@ pub fn push(body: &[u8]) -> Result<JobSpec> {
     Ok(spec)
 }
 
-fn spec(fields: &mut Fields<'_>) -> Result<JobSpec> {
+pub(super) fn spec(fields: &mut Fields<'_>) -> Result<JobSpec> {
     let default = JobSpec::default();
     Ok(JobSpec {
         payload: fields
@@ -151,7 +152,7 @@ fn key(fields: &mut Fields<'_>) -> Result<Option<Key>> {
     }
 }
 
-fn backoff(fields: &mut Fields<'_>) -> Result<Backoff> {
+pub(super) fn backoff(fields: &mut Fields<'_>) -> Result<Backoff> {
     let seconds = |n| Duration::from_secs(n);
     let kind = fields.need(
         "kind",

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::content::shown;
+use super::content::{shown, space};
 use crate::engine::Page;
 use crate::error::Result;
 use crate::job::{Backoff, Headers, Holder, Job, JobSpec, Leased, Moment, Ttl};
@@ -48,6 +48,8 @@ struct JobOut<'a> {
     payload: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_space: Option<[&'a str; 2]>,
     #[serde(skip_serializing_if = "Headers::is_empty")]
     headers: &'a Headers,
     priority: u32,
@@ -130,7 +132,8 @@ enum BackoffOut {
 }
 
 /// A job with all there is to know about it. Its payload, progress and result stand as JSON if their bytes are, else in
-/// base64 under another name.
+/// base64 under another name. The space around a payload that is JSON is in `payload_space`, before and after, so that no
+/// byte of it is lost.
 pub fn job(job: &Job) -> impl Serialize {
     job_out(job)
 }
@@ -183,6 +186,7 @@ fn job_out(job: &Job) -> JobOut<'_> {
         kind: &job.kind,
         payload,
         payload_base64,
+        payload_space: space(&job.payload, payload),
         headers: &job.headers,
         priority: job.priority,
         run_at: Text(job.run_at),
@@ -257,7 +261,7 @@ pub fn spec(spec: &JobSpec) -> impl Serialize {
 }
 
 #[derive(Serialize)]
-struct SpecOut<'a> {
+pub(super) struct SpecOut<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -291,7 +295,14 @@ struct SpecOut<'a> {
 }
 
 fn spec_out(spec: &JobSpec) -> SpecOut<'_> {
-    let (payload, payload_base64) = shown(&spec.payload);
+    spec_with(spec, shown(&spec.payload))
+}
+
+/// The spec with its payload written by the caller.
+pub(super) fn spec_with<'a>(
+    spec: &'a JobSpec,
+    (payload, payload_base64): (Option<&'a RawValue>, Option<String>),
+) -> SpecOut<'a> {
     let (run_at, delay) = match spec.when {
         When::Now => (None, None),
         When::After(delay) => (None, Some(span(delay))),

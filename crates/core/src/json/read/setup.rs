@@ -105,7 +105,7 @@ fn ticked(fields: &mut Fields<'_>) -> Result<JobSpec> {
     }
 }
 
-fn rhythm(fields: &mut Fields<'_>) -> Result<Rhythm> {
+pub(in super::super) fn rhythm(fields: &mut Fields<'_>) -> Result<Rhythm> {
     let cron = fields.get("cron", string)?;
     let every = fields.get("every", duration)?;
     let zone = fields.get("zone", string)?;

@@ -21,11 +21,18 @@ pub fn query(body: &[u8]) -> Result<Query> {
     Ok(query)
 }
 
-/// A query as it stands in a URL or in flags: pairs of texts. A pair without a value counts as absent, and `state` may be
-/// given several times or as a list with commas.
+/// A query as it stands in a URL or in flags: pairs of texts. A pair without a value counts as absent, `state` may be given
+/// several times or as a list with commas, and `header.NAME` asks for a header.
 pub fn query_pairs<'p>(pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> Result<Query> {
     let mut object = serde_json::Map::new();
+    let mut headers = serde_json::Map::new();
     for (name, value) in pairs {
+        if let Some(header) = name.strip_prefix("header.").filter(|_| !value.is_empty()) {
+            if headers.insert(header.to_owned(), value.into()).is_some() {
+                return Err(twice(name));
+            }
+            continue;
+        }
         let number = value.parse::<u64>().ok().filter(|_| name == "limit");
         let value = match (object.remove(name), number) {
             _ if value.is_empty() => continue,
@@ -34,16 +41,18 @@ pub fn query_pairs<'p>(pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> R
             (Some(before), _) if name == "state" => {
                 format!("{},{value}", before.as_str().unwrap_or_default()).into()
             }
-            (Some(_), _) => {
-                return Err(Error::bad_request(format!(
-                    "{}: is there twice",
-                    clip(name)
-                )));
-            }
+            (Some(_), _) => return Err(twice(name)),
         };
         object.insert(name.to_owned(), value);
     }
+    if !headers.is_empty() {
+        object.insert("headers".to_owned(), headers.into());
+    }
     query(serde_json::Value::Object(object).to_string().as_bytes())
+}
+
+fn twice(name: &str) -> Error {
+    Error::bad_request(format!("{}: is there twice", clip(name)))
 }
 
 fn page<'a>(

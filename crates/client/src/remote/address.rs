@@ -1,0 +1,161 @@
+//! Where a server is: the URL, taken apart once.
+
+use std::fmt;
+
+use auxo_core::{Error, Result};
+use hyper::Uri;
+use hyper::header::HeaderValue;
+
+/// The checked URL of a server.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    url: String,
+    /// What is resolved and dialled.
+    pub host: String,
+    pub port: u16,
+    /// What the server is told that it was called.
+    pub authority: HeaderValue,
+    /// What stands before every path, without a slash at its end.
+    prefix: String,
+}
+
+impl Address {
+    /// Checks a URL such as `http://127.0.0.1:8000`.
+    pub fn parse(url: &str) -> Result<Address> {
+        let wrong = |problem: &str| {
+            let url: String = url.chars().take(200).collect();
+            Error::bad_request(format!(
+                "server {url:?} {problem}; write it like http://127.0.0.1:8000"
+            ))
+        };
+        let uri: Uri = url.parse().map_err(|_| wrong("is not a URL"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(wrong(
+                    "asks for TLS, which this client does not speak yet: use http, through a tunnel or a proxy if need be",
+                ));
+            }
+            Some(_) => return Err(wrong("is not an http URL")),
+            None => return Err(wrong("does not begin with http://")),
+        }
+        let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("has a user name in it, which is not supported"));
+        }
+        if uri.query().is_some() {
+            return Err(wrong("has a query in it"));
+        }
+        let host = authority.host();
+        if host.is_empty() {
+            return Err(wrong("names no host"));
+        }
+        let port = match authority.as_str().len() > host.len() {
+            false => 80,
+            true => authority
+                .port_u16()
+                .ok_or_else(|| wrong("has no good port"))?,
+        };
+        Ok(Address {
+            url: format!("http://{authority}{}", uri.path().trim_end_matches('/')),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+            authority: HeaderValue::from_str(authority.as_str())
+                .map_err(|_| wrong("names no good host"))?,
+            prefix: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// A path on this server.
+    pub fn path(&self, path: &str) -> Result<Uri> {
+        let whole = format!("{}{path}", self.prefix);
+        whole
+            .parse()
+            .map_err(|_| Error::bad_request("the request is too long for a URL"))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+/// A text as one segment of a path, or as a part of a query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => out += &format!("%{other:02X}"),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        for (url, shown, host, port, path) in [
+            (
+                "http://127.0.0.1:8000",
+                "http://127.0.0.1:8000",
+                "127.0.0.1",
+                8000,
+                "/v1/x",
+            ),
+            (
+                "http://queue.example/",
+                "http://queue.example",
+                "queue.example",
+                80,
+                "/v1/x",
+            ),
+            (
+                "http://[::1]:9/a/b/",
+                "http://[::1]:9/a/b",
+                "::1",
+                9,
+                "/a/b/v1/x",
+            ),
+        ] {
+            let address = Address::parse(url).unwrap();
+            assert_eq!(address.to_string(), shown);
+            assert_eq!((&*address.host, address.port), (host, port));
+            assert_eq!(address.path("/v1/x").unwrap().to_string(), path);
+        }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused_with_the_reason() {
+        for (url, reason) in [
+            ("", "is not a URL"),
+            ("127.0.0.1:8000", "http://"),
+            ("localhost", "does not begin with http://"),
+            ("/data", "does not begin with http://"),
+            ("https://queue.example", "TLS"),
+            ("redis://localhost", "is not an http URL"),
+            ("http://ada:secret@queue.example", "user name"),
+            ("http://queue.example?x=1", "query"),
+            ("http://queue.example:99999", "port"),
+            ("http://queue.example:", "port"),
+            ("http://", "is not a URL"),
+        ] {
+            let error = Address::parse(url).unwrap_err();
+            assert!(error.message().contains(reason), "{url}: {error}");
+            assert!(error.message().contains("http://127.0.0.1:8000"), "{error}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_name_holds_is_one_segment() {
+        assert_eq!(encoded("mail.in_1-~"), "mail.in_1-~");
+        assert_eq!(encoded("a/b c+d?e#f%"), "a%2Fb%20c%2Bd%3Fe%23f%25");
+        assert_eq!(encoded("ä"), "%C3%A4");
+    }
+}
