@@ -58,6 +58,14 @@ fn add_path_parameters(path: &str, operation: &mut Value) {
         "topic" => "the topic's name",
         _ => "its name",
     };
+    let shape = |name: &str| match name {
+        "queue" => {
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9_.:;$()+/][A-Za-z0-9_.:;$()+/-]{0,199}$" })
+        }
+        "id" => json!({ "type": "string", "pattern": "^[0-9]{1,20}$" }),
+        "key" => json!({ "type": "string", "minLength": 1, "maxLength": 512 }),
+        _ => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
+    };
     let names = path
         .split('{')
         .skip(1)
@@ -66,7 +74,7 @@ fn add_path_parameters(path: &str, operation: &mut Value) {
         .map(|name| {
             json!({
                 "name": name, "in": "path", "required": true,
-                "description": meaning(name), "schema": { "type": "string" },
+                "description": meaning(name), "schema": shape(name),
             })
         })
         .collect();
