@@ -167,7 +167,7 @@ fn worker(auxo: Auxo, args: Args) -> Result<Worker, Failure> {
             most_output,
             groups: Groups::default(),
         }),
-        (None, Some(url)) => Task::Post(Post::new(url, most_output)),
+        (None, Some(url)) => Task::Post(Box::new(Post::new(url, most_output))),
         (None, None) => return Err(Failure::Usage("name --exec CMD or --post URL".into())),
     };
     let terms = Terms {

@@ -15,7 +15,7 @@ use super::report::{End, Report};
 /// What is done with a job.
 pub enum Task {
     Exec(Exec),
-    Post(Post),
+    Post(Box<Post>),
 }
 
 impl Task {
