@@ -22,7 +22,7 @@ use auxo_core::explain::Explanation;
 use auxo_core::job::Leased;
 use auxo_core::json::{parse, write};
 use auxo_core::queue::QueueInfo;
-use auxo_core::{Code, Engine, Job, NewJob, QueueName, Result};
+use auxo_core::{Code, Engine, Error, Job, NewJob, QueueName, Result};
 use bytes::Bytes;
 use hyper::Method;
 use tokio::sync::broadcast;
@@ -166,6 +166,11 @@ impl Engine for Remote {
     }
 
     async fn list(&self, query: Query) -> Result<Page> {
+        // In a URL it would not be there, and the list would begin anew.
+        if query.cursor.as_ref().is_some_and(|at| at.0.is_empty()) {
+            let message = "cursor: this is not one that a listing gave out";
+            return Err(Error::bad_request(message));
+        }
         let pairs = write::query_pairs(&query).into_iter();
         let pairs = pairs.map(|(name, value)| format!("{}={}", encoded(&name), encoded(&value)));
         let path = format!("/v1/jobs?{}", pairs.collect::<Vec<_>>().join("&"));

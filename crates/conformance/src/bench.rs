@@ -39,7 +39,7 @@ pub struct Bench {
 /// Runs a case to its end on a runtime of its own.
 pub fn run<T>(case: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
-        .enable_time()
+        .enable_all()
         .build()
         .expect("a runtime for one thread")
         .block_on(case)

@@ -151,6 +151,33 @@ async fn a_list_asks_for_what_it_wants_in_its_url() {
 }
 
 #[tokio::test]
+async fn what_a_url_cannot_say_is_not_lost() {
+    let job = |id: u64, kind: &str| {
+        json!({
+            "id": id.to_string(), "queue": "q", "state": "ready", "kind": kind, "priority": 1, "run_at": 0,
+            "created_at": 0, "attempt": 0, "max_attempts": 1, "ttr": "1m",
+        })
+    };
+    let page = json!({"jobs": [job(1, "a"), job(2, "")], "next_cursor": null});
+    let mut stub = Stub::new([ok(page)]).await;
+    let auxo = stub.connect().await;
+    let mut query = Query {
+        filter: Filter {
+            kind: Some(String::new()),
+            ..Filter::default()
+        },
+        cursor: None,
+        limit: 5,
+    };
+    let page = auxo.service().list(query.clone()).await.unwrap();
+    assert_eq!((page.jobs.len(), page.jobs[0].id), (1, JobId(2)));
+    query.cursor = Some(Cursor(String::new()));
+    let refused = auxo.service().list(query).await.unwrap_err();
+    assert_eq!(refused.code(), Code::BadRequest);
+    assert_eq!(stub.left(), 1);
+}
+
+#[tokio::test]
 async fn a_move_on_named_jobs_is_one_call() {
     let results =
         json!([{"ok": {"state": "ready"}}, {"error": {"code": "conflict", "message": "no"}}]);

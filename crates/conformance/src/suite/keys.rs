@@ -282,18 +282,18 @@ pub async fn a_replacement_is_refused_where_the_queue_takes_nothing(t: &Bench) {
     let refused = t.try_push(&queue(), with("1234567")).await;
     assert_eq!(code(refused), Code::QueueFull);
     assert_eq!(t.find(id).await.unwrap().payload, text("12345"));
-    for payload in ["123456", "654321", "1"] {
+    for payload in ["123456", "654321", "321"] {
         let replaced = t.try_push(&queue(), with(payload)).await.unwrap();
         assert_eq!((replaced.id, replaced.how), (id, Accepted::Replaced));
     }
     // Over its limit already, the queue lets a job shrink.
     t.configure(QueueConfig {
-        max_bytes: Some(0),
+        max_bytes: Some(1),
         ..QueueConfig::default()
     })
     .await;
-    t.try_push(&queue(), with("2")).await.unwrap();
-    assert_eq!(t.info().await.bytes, 1);
+    t.try_push(&queue(), with("21")).await.unwrap();
+    assert_eq!(t.info().await.bytes, 2);
 }
 
 /// A job that is delivered at most once holds its key for the window after it was handed out.
