@@ -149,6 +149,8 @@ pub struct Job {
     kind: Option<String>,
     /// The payload, if it is JSON.
     payload: Option<Any>,
+    /// The space before and after a JSON payload, where there is any: with it the bytes are the very same.
+    payload_space: Option<Vec<String>>,
     /// The payload, if it is not.
     payload_base64: Option<String>,
     headers: Option<BTreeMap<String, String>>,
