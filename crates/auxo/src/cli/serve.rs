@@ -191,7 +191,7 @@ fn greet(config: &Config, address: SocketAddr, data: &Path) {
     eprintln!("  data   {}", data.display());
     eprintln!("  sync   {}: {}", sync_text(config.sync), risk(config.sync));
     eprintln!("  docs   http://{address}/docs");
-    eprintln!("try: curl --json '{{\"payload\":\"hello\"}}' http://{address}/v1/queues/mail/jobs");
+    eprintln!("try: auxo push mail hello --server http://{address}");
 }
 
 fn risk(sync: Sync) -> String {
