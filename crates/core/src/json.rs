@@ -1,7 +1,7 @@
 //! The JSON forms of everything, in one place for HTTP and the command line.
 //!
 //! On the side of a server [`read`] turns requests into checked types and names the field that is wrong, and [`show`] turns
-//! what is known into answers. On the side of a client [`write`] makes the requests and [`parse`] reads the answers. None
+//! what is known into answers. On the side of a client [`mod@write`] makes the requests and [`parse`] reads the answers. None
 //! knows the limits, which are the service's. Objects are read field by field rather than through derived structs: a derived reader
 //! says "invalid type at column 17", and a person needs to hear which field it was and what would be right.
 //!
