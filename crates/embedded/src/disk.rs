@@ -12,6 +12,7 @@ mod real;
 pub mod sim;
 
 pub use real::RealDisk;
+pub(crate) use real::read_at;
 pub use sim::SimDisk;
 
 /// One flat directory of files.

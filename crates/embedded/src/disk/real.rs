@@ -196,6 +196,20 @@ fn refusal(path: &Path, error: &io::Error) -> Error {
     Error::new(Code::Unavailable, message)
 }
 
+/// Reads as much as there is; less than asked for only at the end of the file.
+pub fn read_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
 struct RealFile(File);
 
 impl DiskFile for RealFile {
@@ -204,16 +218,7 @@ impl DiskFile for RealFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            match self.0.read_at(&mut buf[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        read_at(&self.0, offset, buf)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
