@@ -1,6 +1,18 @@
 //! The document and the page.
 
+use auxo_core::Code;
+
 use super::bench::Bench;
+
+#[test]
+fn the_document_knows_every_code_there_is_and_no_other() {
+    let document = auxo_server::document();
+    let codes = Code::ALL.map(Code::as_str);
+    assert_eq!(
+        document["components"]["schemas"]["Code"]["enum"],
+        serde_json::json!(codes)
+    );
+}
 
 #[tokio::test]
 async fn the_document_is_openapi_3_1_and_every_reference_in_it_leads_somewhere() {
