@@ -25,7 +25,8 @@ async fn make() -> Bench {
     };
     let service = Arc::new(Service::with_clock(engine, limits, clock.clone()));
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = Server::bind(any, service, Settings::default()).expect("a free port");
+    let listener = Server::listen(any).expect("a free port");
+    let server = Server::new(listener, service, Settings::default()).expect("a server");
     let url = format!("http://{}", server.address().expect("an address"));
     tokio::spawn(server.run(std::future::pending()));
     Bench {

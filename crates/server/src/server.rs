@@ -50,12 +50,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. Nothing is accepted before [`Server::run`].
-    pub fn bind(
-        address: SocketAddr,
-        service: Arc<Service>,
-        settings: Settings,
-    ) -> io::Result<Server> {
+    /// Takes an address, so that whoever opens a queue for it can be told first that it is taken. Connections that come
+    /// meanwhile wait.
+    pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -63,9 +60,18 @@ impl Server {
         // A server that restarts must not wait for the kernel to forget its last connections.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
+        socket.listen(BACKLOG)
+    }
+
+    /// A server at an address. Nothing is accepted before [`Server::run`].
+    pub fn new(
+        listener: TcpListener,
+        service: Arc<Service>,
+        settings: Settings,
+    ) -> io::Result<Server> {
         let app = Arc::new(App::new(service, settings)?);
         Ok(Server {
-            listener: socket.listen(BACKLOG)?,
+            listener,
             router: routes::router(app.clone()),
             app,
         })

@@ -136,7 +136,7 @@ async fn connect(url: &str) -> Result<Auxo, Failure> {
 }
 
 /// Refuses a directory that a mistyped path would explain better than the wish for a new store.
-fn check(data: &Path, missing: Missing) -> Result<(), Failure> {
+pub fn check(data: &Path, missing: Missing) -> Result<(), Failure> {
     if missing == Missing::Refuse && !data.is_dir() {
         let message = format!("there is no data directory {}", data.display());
         return Err(Error::new(Code::NotFound, message).into());

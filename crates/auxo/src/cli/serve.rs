@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auxo::core::Service;
-use auxo::core::contents::Contents;
 use auxo::core::text;
 use auxo::{Code, Error, Limits, Options, Sync};
 use auxo_embedded::Embedded;
 use auxo_server::{About, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::config::{Config, Flags, note_strangers, sync_text};
-use super::context::Context;
+use super::context::{Context, Missing, check};
 use super::failure::Failure;
+use super::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,8 +42,13 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     // Asked for before anything is opened, so that no signal finds the process half begun.
     let mut signals = Signals::new()?;
     let connections = connections(config.connections);
+    // The address first: a port that is taken leaves no new store behind.
+    let listener =
+        Server::listen(config.http).map_err(|error| cannot_listen(config.http, &error))?;
     let service = open(&config).await?;
-    let served = serve(&config, connections, service.clone(), &mut signals).await;
+    let settings = settings(&config, connections);
+    let server = Server::new(listener, service.clone(), settings)?;
+    let served = serve(&config, server, &mut signals).await;
     let closed = service.close().await;
     served?;
     closed?;
@@ -88,7 +92,7 @@ fn connections(wished: usize) -> usize {
 
 /// Opens the store, and makes it in a place that is empty.
 async fn open(config: &Config) -> Result<Arc<Service>, Failure> {
-    refuse_strangers(&config.data)?;
+    check(&config.data, Missing::Create)?;
     let (path, options) = (
         config.data.clone(),
         Options {
@@ -103,38 +107,25 @@ async fn open(config: &Config) -> Result<Arc<Service>, Failure> {
     Ok(Arc::new(Service::new(Arc::new(engine), Limits::default())))
 }
 
-/// A directory with other things in it is more likely a mistyped path than the wish for a store there.
-fn refuse_strangers(data: &Path) -> Result<(), Failure> {
-    // What cannot be listed is refused with its reason when it is opened.
-    let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    if Contents::of(names) == Contents::Others {
-        let message = format!("{} is not a data directory of auxo", data.display());
-        return Err(Error::new(Code::NotFound, message).into());
-    }
-    Ok(())
-}
-
-async fn serve(
-    config: &Config,
-    connections: usize,
-    service: Arc<Service>,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
-    let data = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
-    let settings = Settings {
+fn settings(config: &Config, connections: usize) -> Settings {
+    Settings {
         about: About {
             name: config.node.clone(),
             sync: sync_text(config.sync),
-            data: data.display().to_string(),
+            data: whole(&config.data).display().to_string(),
         },
         connections,
         grace: config.grace,
         ..Settings::default()
-    };
-    let server = Server::bind(config.http, service, settings)
-        .map_err(|error| cannot_listen(config.http, &error))?;
-    greet(config, server.address()?, &data);
+    }
+}
+
+fn whole(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+async fn serve(config: &Config, server: Server, signals: &mut Signals) -> Result<(), Failure> {
+    greet(config, server.address()?);
     let (tell, told) = tokio::sync::oneshot::channel::<()>();
     let mut running = std::pin::pin!(server.run(async {
         // The sender is only dropped with the whole call.
@@ -176,7 +167,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
 }
 
 /// Where it is, what it can lose, and what to do next.
-fn greet(config: &Config, address: SocketAddr, data: &Path) {
+fn greet(config: &Config, address: SocketAddr) {
     note_strangers();
     if let Some(file) = &config.file {
         eprintln!("settings from {}", file.display());
@@ -188,7 +179,7 @@ fn greet(config: &Config, address: SocketAddr, data: &Path) {
         "auxo {} listens on http://{address}",
         env!("CARGO_PKG_VERSION")
     );
-    eprintln!("  data   {}", data.display());
+    eprintln!("  data   {}", whole(&config.data).display());
     eprintln!("  sync   {}: {}", sync_text(config.sync), risk(config.sync));
     eprintln!("  docs   http://{address}/docs");
     eprintln!("try: auxo push mail hello --server http://{address}");
@@ -204,28 +195,6 @@ fn risk(sync: Sync) -> String {
         Sync::Os => {
             "what is answered survives a crash; a power cut may take the last half minute or so"
                 .into()
-        }
-    }
-}
-
-/// The signals that end a server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
         }
     }
 }

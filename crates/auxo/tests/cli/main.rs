@@ -6,6 +6,7 @@ mod lines;
 mod manual;
 mod operate;
 mod salvage;
+mod serve;
 mod settle;
 mod shell;
 mod started;

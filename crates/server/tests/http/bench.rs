@@ -55,7 +55,7 @@ impl Bench {
         };
         adjust(&mut settings);
         let any = "127.0.0.1:0".parse().unwrap();
-        let server = Server::bind(any, service.clone(), settings).unwrap();
+        let server = Server::new(Server::listen(any).unwrap(), service.clone(), settings).unwrap();
         let address = server.address().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(server.run(async {
