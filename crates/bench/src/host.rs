@@ -59,6 +59,31 @@ pub fn cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// User and system time of a process, in steps of a hundredth of a second.
+pub fn cpu_of(process: &str) -> Result<Times> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name in parentheses may hold anything.
+    let (_, rest) = stat.rsplit_once(')').ok_or("no name in stat")?;
+    let ticks: Vec<u64> = rest
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .map(str::parse)
+        .collect::<std::result::Result<_, _>>()?;
+    let time = |at: usize| Duration::from_millis((ticks[at] + ticks[at + 1]) * 10);
+    Ok(Times {
+        own: time(0),
+        children: time(2),
+    })
+}
+
+/// What a process has used of the processors.
+pub struct Times {
+    pub own: Duration,
+    /// Of its children that have ended.
+    pub children: Duration,
+}
+
 /// The resident memory of this process, in bytes.
 pub struct Resident {
     /// All of it.
@@ -70,8 +95,13 @@ pub struct Resident {
 }
 
 pub fn resident() -> Result<Resident> {
-    let bytes =
-        |name| Ok::<u64, Box<dyn std::error::Error>>(field("/proc/self/status", name)? * 1024);
+    resident_of("self")
+}
+
+/// The resident memory of a process.
+pub fn resident_of(process: &str) -> Result<Resident> {
+    let path = format!("/proc/{process}/status");
+    let bytes = |name| Ok::<u64, Box<dyn std::error::Error>>(field(&path, name)? * 1024);
     Ok(Resident {
         now: bytes("VmRSS:")?,
         anonymous: bytes("RssAnon:")?,

@@ -4,13 +4,16 @@
 //! [`raw`]: what do queue semantics cost over appending the same bytes to a log? [`store`]: how does the engine compare
 //! with a general store doing the same work? [`backlog`]: what do ten million waiting jobs cost? [`timers`]: how punctual
 //! are due jobs, and how quiet is the engine while nothing is due? [`many`]: do many queues, or many groups, slow it down?
+//! [`http`]: what does the server cost over the wire it speaks on?
 //!
 //! The machine is often shared, so ratios, CPU time per job and bytes per job say more than rates do.
 
 pub mod backlog;
 mod counted;
+mod dice;
 mod drive;
 mod host;
+pub mod http;
 pub mod many;
 mod plan;
 pub mod raw;
@@ -56,6 +59,7 @@ pub fn run(plan: &Plan) -> Result<()> {
             "hold" => backlog::hold(plan),
             "drain" => backlog::drain(plan),
             "far" => timers::far(plan),
+            "echo" => http::echo::serve(plan),
             other => Err(format!("there is no part {other:?}").into()),
         };
     }
@@ -70,6 +74,7 @@ pub fn run(plan: &Plan) -> Result<()> {
             "backlog" => backlog::run(plan)?,
             "timers" => timers::run(plan)?,
             "many" => many::run(plan)?,
+            "http" => http::run(plan)?,
             other => return Err(format!("{other:?} is not built in").into()),
         }
     }

@@ -15,6 +15,7 @@ questions (all of them if none is named):
   backlog   memory, restart and speed with many waiting jobs
   timers    punctuality, and rest while nothing is due
   many      many queues, and many groups of a fair queue
+  http      the server against bytes that only go there and back
 
 options:
   --dir DIR         where to put the data; a temporary directory below it is used and removed (default .)
@@ -25,6 +26,7 @@ options:
   --far N           how many jobs are due far in the future in `timers` (default 1000000)
   --due N           how many jobs fall due within ten seconds in `timers` (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
+  --auxo PROGRAM    the server for `http` (default: the program auxo beside this one)
   --segment MIB     the size of the engine's segments (default 64)";
 
 const QUESTIONS: &[&str] = &[
@@ -36,6 +38,7 @@ const QUESTIONS: &[&str] = &[
     "backlog",
     "timers",
     "many",
+    "http",
 ];
 
 /// The settings of a run.
@@ -61,6 +64,8 @@ pub struct Plan {
     pub idle: Duration,
     /// The size of a segment in bytes.
     pub segment: u64,
+    /// The server's program.
+    pub auxo: Option<PathBuf>,
     /// The part of a question that this process was started for.
     pub part: Option<String>,
     /// What leads a new process of this program back here.
@@ -81,6 +86,7 @@ impl Plan {
             due: 10_000,
             idle: Duration::from_secs(10),
             segment: 64 << 20,
+            auxo: None,
             part: None,
             again: again.iter().map(|arg| (*arg).to_owned()).collect(),
         };
@@ -107,6 +113,7 @@ impl Plan {
                 "--due" => plan.due = number(&arg, &value)?,
                 "--idle" => plan.idle = span(&arg, &value)?,
                 "--segment" => plan.segment = number::<u64>(&arg, &value)? << 20,
+                "--auxo" => plan.auxo = Some(value.into()),
                 "--part" => plan.part = Some(value),
                 _ => return Err(format!("there is no option {arg}")),
             }
@@ -115,6 +122,22 @@ impl Plan {
             plan.questions = QUESTIONS.iter().map(|name| (*name).to_owned()).collect();
         }
         Ok(Some(plan))
+    }
+
+    /// The server's program: as told, or the one that was built with this.
+    pub fn auxo(&self) -> crate::Result<PathBuf> {
+        let path = match &self.auxo {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()?.with_file_name("auxo"),
+        };
+        match path.exists() {
+            true => Ok(path),
+            false => Err(format!(
+                "{} is not there: `cargo build --release -p auxo` makes it, or --auxo names another",
+                path.display()
+            )
+            .into()),
+        }
     }
 
     /// The arguments with which another process does one part of a question on a directory.

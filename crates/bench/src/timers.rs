@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use auxo_core::{Engine, JobSpec, NewJob, QueueName, Timestamp, When};
 use auxo_embedded::Sync;
 
+use crate::dice::Dice;
 use crate::drive::{Subject, ack, ask, block_on, push, queue, spec, worker};
 use crate::table::{Aim, heading, verdict};
 use crate::{Plan, Result, host};
@@ -148,17 +149,4 @@ fn wall() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
-}
-
-/// Random numbers that are the same in each run (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
 }
