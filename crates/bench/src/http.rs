@@ -32,7 +32,12 @@ pub fn run(plan: &Plan) -> Result<()> {
     let dir = tempfile::tempdir_in(&plan.dir)?;
     let pings = singles(plan, dir.path())?;
     let batch = batches(plan, dir.path(), pings)?;
-    lines(plan, dir.path(), batch)?;
+    lines(plan, dir.path(), batch)
+}
+
+/// Prints how soon waiting leases are answered, and what they cost while they are not.
+pub fn run_waiting(plan: &Plan) -> Result<()> {
+    let dir = tempfile::tempdir_in(&plan.dir)?;
     wait::latency(plan, dir.path())?;
     wait::lateness(plan, dir.path())?;
     wait::idle(plan, dir.path())

@@ -75,6 +75,7 @@ pub fn run(plan: &Plan) -> Result<()> {
             "timers" => timers::run(plan)?,
             "many" => many::run(plan)?,
             "http" => http::run(plan)?,
+            "waiting" => http::run_waiting(plan)?,
             other => return Err(format!("{other:?} is not built in").into()),
         }
     }

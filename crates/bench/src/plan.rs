@@ -16,6 +16,7 @@ questions (all of them if none is named):
   timers    punctuality, and rest while nothing is due
   many      many queues, and many groups of a fair queue
   http      the server against bytes that only go there and back
+  waiting   how soon leases that wait at the server are answered
 
 options:
   --dir DIR         where to put the data; a temporary directory below it is used and removed (default .)
@@ -26,7 +27,7 @@ options:
   --far N           how many jobs are due far in the future in `timers` (default 1000000)
   --due N           how many jobs fall due within ten seconds in `timers` (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
-  --auxo PROGRAM    the server for `http` (default: the program auxo beside this one)
+  --auxo PROGRAM    the server for `http` and `waiting` (default: the program auxo beside this one)
   --segment MIB     the size of the engine's segments (default 64)";
 
 const QUESTIONS: &[&str] = &[
@@ -39,6 +40,7 @@ const QUESTIONS: &[&str] = &[
     "timers",
     "many",
     "http",
+    "waiting",
 ];
 
 /// The settings of a run.

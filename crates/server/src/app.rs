@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::events::Hub;
 use crate::metrics::Metrics;
+use crate::routes::Table;
 use crate::settings::Settings;
 
 /// A unit of the memory for bodies. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
@@ -26,6 +27,8 @@ pub struct App {
     pub started_at: Timestamp,
     /// The recent events.
     pub hub: Arc<Hub>,
+    /// What requests can ask for.
+    pub routes: Table,
     /// What is counted.
     pub metrics: Metrics,
     /// Room for bodies, in [`BODY_UNIT`]s.
@@ -43,6 +46,7 @@ impl App {
         Ok(App {
             hub: Hub::new(service.clone(), run.clone()),
             started_at: service.now(),
+            routes: Table::new(),
             metrics: Metrics::default(),
             bodies: Arc::new(Semaphore::new(settings.bodies / BODY_UNIT)),
             changing: Mutex::new(()),

@@ -58,6 +58,9 @@ pub struct Guard<S> {
     wait: Wait,
     /// Whether `read_clock` runs for what is waited for.
     armed: bool,
+    /// When what is waited for is overdue.
+    deadline: Instant,
+    /// Rings at the deadline, or earlier: moving it for each request costs more than being woken once in vain.
     read_clock: Pin<Box<Sleep>>,
     write_clock: Option<Pin<Box<Sleep>>>,
     /// HTTP/2 mixes heads with pings and other frames; its own limits bound them.
@@ -75,6 +78,7 @@ impl<S> Guard<S> {
             traffic,
             wait: Wait::Request,
             armed: false,
+            deadline: Instant::now() + settings.idle_time,
             read_clock: Box::pin(sleep(settings.idle_time)),
             write_clock: None,
             http2: None,
@@ -110,10 +114,19 @@ impl<S> Guard<S> {
                 Wait::Request => self.idle_time,
                 Wait::Head(_) => self.head_time,
             };
-            self.read_clock.as_mut().reset(Instant::now() + time);
+            self.deadline = Instant::now() + time;
             self.armed = true;
+            if self.deadline < self.read_clock.deadline() {
+                self.read_clock.as_mut().reset(self.deadline);
+            }
         }
-        self.read_clock.as_mut().poll(cx).is_ready()
+        while self.read_clock.as_mut().poll(cx).is_ready() {
+            if self.deadline <= self.read_clock.deadline() {
+                return true;
+            }
+            self.read_clock.as_mut().reset(self.deadline);
+        }
+        false
     }
 
     /// Lets a write through, or ends it when the other side takes nothing for too long.

@@ -17,6 +17,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::routes::Known;
+
 /// How many queues have numbers of their own.
 const QUEUES: usize = 1000;
 /// The queue that stands for all the others.
@@ -84,8 +86,8 @@ pub struct Snapshot {
 
 impl Metrics {
     /// Counts an answer.
-    pub fn answered(&self, method: &'static str, route: &str, status: u16, took: Duration) {
-        let route: Arc<str> = route.into();
+    pub fn answered(&self, method: &'static str, route: &Known, status: u16, took: Duration) {
+        let route = route.pattern.clone();
         let answered = Answered {
             method,
             route: route.clone(),

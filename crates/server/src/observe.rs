@@ -1,14 +1,13 @@
 //! What happens around every request: a name, a span, a count, an end, and no panic that reaches anybody else.
 
+use std::convert::Infallible;
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Instant;
 
 use auxo_core::{Code, Error, text};
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use axum::middleware::Next;
+use axum::http::header::{ALLOW, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tracing::Instrument;
@@ -19,51 +18,77 @@ use crate::problem::Problem;
 /// Names a request in logs and answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Routes that wait because the caller asked for it, or that go through everything there is.
-const LONG: [&str; 4] = [
-    "/v1/lease",
-    "/v1/events",
-    "/v1/audit",
-    "/v1/queues/{queue}/purge",
-];
-
 /// Sees a request through.
-pub async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub async fn observe<B, F>(
+    app: &App,
+    request: Request<B>,
+    serve: impl FnOnce(Request<B>) -> F,
+) -> Response
+where
+    F: Future<Output = Result<Response, Infallible>>,
+{
     let began = Instant::now();
-    let id = request_id(&app, request.headers());
+    let id = request_id(app, request.headers());
     let method = method(request.method());
     // Only the pattern: keys and names in a path may be secrets, and there is no end of them.
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
-    let span = tracing::info_span!(
-        "request",
-        id = id.to_str().unwrap_or_default(),
+    let route = app.routes.find(request.uri().path());
+    let about = About {
+        id: id.to_str().unwrap_or_default(),
         method,
-        route
+        route: &route.pattern,
+    };
+    // A span costs much more than an answer that nobody logs; what is logged otherwise names the request itself.
+    let span = tracing::debug_span!(
+        "request",
+        id = about.id,
+        method = about.method,
+        route = about.route
     );
-    let mut response = answer(&app, route, request, next)
+    let mut response = answer(app, &about, route.long, request, serve)
         .instrument(span.clone())
         .await;
-    response.headers_mut().insert(REQUEST_ID, id);
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        // The router's own answer has no body.
+        let allowed = response.headers().get(ALLOW).cloned();
+        response = Problem::method(allowed).into_response();
+    }
     let (status, took) = (response.status().as_u16(), began.elapsed());
     app.metrics.answered(method, route, status, took);
     span.in_scope(|| tracing::debug!(status, ms = took.as_secs_f64() * 1e3, "answered"));
+    response.headers_mut().insert(REQUEST_ID, id);
     response
 }
 
-async fn answer(app: &App, route: &str, request: Request, next: Next) -> Response {
+/// What a log says of a request.
+struct About<'a> {
+    id: &'a str,
+    method: &'static str,
+    route: &'a str,
+}
+
+async fn answer<B, F>(
+    app: &App,
+    about: &About<'_>,
+    long: bool,
+    request: Request<B>,
+    serve: impl FnOnce(Request<B>) -> F,
+) -> Response
+where
+    F: Future<Output = Result<Response, Infallible>>,
+{
     if let Err(error) = check_origin(&request) {
         return Problem::from(error).into_response();
     }
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let answered = if LONG.contains(&route) {
+    let answer = AssertUnwindSafe(serve(request)).catch_unwind();
+    let answered = if long {
         answer.await
     } else {
         let time = app.settings.body_time + app.settings.answer_time;
         match tokio::time::timeout(time, answer).await {
             Ok(answered) => answered,
             Err(_) => {
-                tracing::warn!("no answer from the store");
+                let About { id, method, route } = about;
+                tracing::warn!(id, method, route, "no answer from the store");
                 let message = format!(
                     "no answer from the store within {}: the step may or may not have happened",
                     text::duration(time)
@@ -72,15 +97,20 @@ async fn answer(app: &App, route: &str, request: Request, next: Next) -> Respons
             }
         }
     };
-    answered.unwrap_or_else(|_| {
-        // The panic has printed itself; what it said may hold payloads and is not for the caller.
-        tracing::error!("a handler panicked");
-        let error = Error::new(
-            Code::Internal,
-            "the server failed to answer; its log says more",
-        );
-        Problem::from(error).into_response()
-    })
+    match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(_) => {
+            // The panic has printed itself; what it said may hold payloads and is not for the caller.
+            let About { id, method, route } = about;
+            tracing::error!(id, method, route, "a handler panicked");
+            let error = Error::new(
+                Code::Internal,
+                "the server failed to answer; its log says more",
+            );
+            Problem::from(error).into_response()
+        }
+    }
 }
 
 /// The caller's own name for the request, if it fits into a line of a log.
@@ -107,7 +137,7 @@ fn method(method: &Method) -> &'static str {
 
 /// Refuses to change anything for a page of another site: a browser lets it send simple requests to any address that its
 /// user can reach, a server on the same machine among them.
-fn check_origin(request: &Request) -> Result<(), Error> {
+fn check_origin<B>(request: &Request<B>) -> Result<(), Error> {
     let Some(origin) = request.headers().get(ORIGIN) else {
         return Ok(());
     };
@@ -130,13 +160,13 @@ fn check_origin(request: &Request) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use auxo_core::{Limits, Service};
     use auxo_embedded::{Embedded, Options};
     use axum::Router;
     use axum::body::Body;
-    use axum::middleware::from_fn_with_state;
     use axum::routing::get;
     use http_body_util::BodyExt;
     use hyper::service::Service as _;
@@ -155,16 +185,13 @@ mod tests {
             answer_time: Duration::from_millis(1),
             ..Settings::default()
         };
-        let app = Arc::new(App::new(service, settings).unwrap());
+        let app = App::new(service, settings).unwrap();
         let router: Router = Router::new()
             .route("/panics", get(|| async { panic!("secret") as () }))
-            .route("/hangs", get(std::future::pending::<()>))
-            .layer(from_fn_with_state(app, observe));
+            .route("/hangs", get(std::future::pending::<()>));
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-        let response = TowerToHyperService::new(router)
-            .call(request)
-            .await
-            .unwrap();
+        let router = TowerToHyperService::new(router);
+        let response = observe(&app, request, |request| router.call(request)).await;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap())

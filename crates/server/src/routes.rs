@@ -13,22 +13,22 @@ mod push;
 mod queues;
 mod schedules;
 mod settle;
+mod table;
 mod topics;
 
 use std::sync::Arc;
 
 use auxo_core::{Code, Error};
 use axum::Router;
-use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method, StatusCode};
-use axum::middleware::{from_fn_with_state, map_response};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use self::table::{Known, Table};
 use crate::app::App;
-use crate::observe::observe;
 use crate::problem::{Answer, Problem};
 
 /// All routes and what the document says of them.
@@ -67,14 +67,10 @@ pub fn api() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(docs::docs))
 }
 
-/// The routes with everything around them.
+/// The routes, ready to be called.
 pub fn router(app: Arc<App>) -> Router {
     let (router, _) = api().split_for_parts();
-    router
-        .fallback(unknown)
-        .layer(map_response(wrong_method))
-        .layer(from_fn_with_state(app.clone(), observe))
-        .with_state(app)
+    router.fallback(unknown).with_state(app)
 }
 
 async fn unknown(method: Method) -> Problem {
@@ -87,14 +83,6 @@ async fn unknown(method: Method) -> Problem {
         }
     );
     Error::new(Code::NotFound, message).into()
-}
-
-/// Gives the answer of the router to a wrong method its body.
-async fn wrong_method(response: Response) -> Response {
-    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-        return Problem::method(response.headers().get(ALLOW).cloned()).into_response();
-    }
-    response
 }
 
 /// An answer in JSON.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use auxo_core::{Code, Error, Service};
 use axum::Router;
 use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -29,6 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::app::App;
 use crate::guard::{Guard, Running, Traffic};
+use crate::observe::observe;
 use crate::problem::Problem;
 use crate::routes;
 use crate::settings::Settings;
@@ -192,11 +193,11 @@ async fn converse(
     }
     let traffic = Arc::new(Traffic::default());
     let io = TokioIo::new(Guard::new(stream, traffic.clone(), &app.settings));
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = service_fn(|request: hyper::Request<Incoming>| {
         let running = traffic.begin();
-        let answer = router.call(request);
+        let (app, router) = (app.clone(), router.clone());
         async move {
-            let answer: Response = answer.await?;
+            let answer = observe(&app, request, |request| router.call(request)).await;
             Ok::<_, Infallible>(answer.map(|body| Tracked {
                 body,
                 _running: running,

@@ -3,7 +3,7 @@
 use auxo::Token;
 use auxo::core::engine::{Outcome, Settle};
 use auxo::core::json;
-use serde_json::Value;
+use serde::Serialize;
 
 use super::context::{Context, Missing};
 use super::failure::{self, Failure};
@@ -35,10 +35,10 @@ pub async fn settle(
 }
 
 /// Prints the answers of a batch, one a line. Refusals go to stderr for people and to stdout for programs, which count lines.
-pub fn each<T>(
+pub fn each<T, S: Serialize>(
     answers: &[auxo::Result<T>],
     context: &mut Context,
-    show: impl Fn(&T) -> Value,
+    show: impl Fn(&T) -> S,
     line: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
     let output = &mut context.output;

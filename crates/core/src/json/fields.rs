@@ -1,5 +1,6 @@
 //! Reading a JSON object field by field, with errors that name the field.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -21,6 +22,11 @@ use crate::time::Timestamp;
 /// More fields than any of our objects has; keeps a hostile one small in memory.
 const MOST_FIELDS: usize = 1000;
 
+/// Up to so many fields are compared each with each, which takes no memory.
+const FEW_FIELDS: usize = 32;
+/// Room for as many names as a push has.
+const ASKED: usize = 20;
+
 /// Base64 with or without the padding at its end: half of the world leaves it out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -31,8 +37,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(super) struct Fields<'a> {
     path: String,
     asked: Vec<&'static str>,
-    left: BTreeMap<String, &'a RawValue>,
+    left: Vec<Field<'a>>,
 }
+
+/// A name and what stands under it.
+type Field<'a> = (Cow<'a, str>, &'a RawValue);
 
 impl<'a> Fields<'a> {
     /// The object that makes up the whole of `body`.
@@ -55,20 +64,21 @@ impl<'a> Fields<'a> {
             .map_err(|error| Error::bad_request(error.to_string()))?;
         Ok(Fields {
             path,
-            asked: Vec::new(),
+            asked: Vec::with_capacity(ASKED),
             left,
         })
     }
 
     /// Whether a field is there, also as `null`.
     pub fn has(&self, name: &str) -> bool {
-        self.left.contains_key(name)
+        self.left.iter().any(|(field, _)| field == name)
     }
 
     /// Takes a field whatever it is, also `null`.
     pub fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
         self.asked.push(name);
-        self.left.remove(name)
+        let at = self.left.iter().position(|(field, _)| field == name)?;
+        Some(self.left.swap_remove(at).1)
     }
 
     /// Takes a field, if it is there and not `null`.
@@ -142,9 +152,9 @@ impl<'a> Fields<'a> {
 
     /// Refuses whatever nobody asked for.
     pub fn finish(self) -> Result<()> {
-        match self.left.keys().next() {
+        match self.left.iter().min_by_key(|(name, _)| name) {
             None => Ok(()),
-            Some(name) => Err(Error::bad_request(format!(
+            Some((name, _)) => Err(Error::bad_request(format!(
                 "{}{}: unknown field; known are {}",
                 self.path,
                 clip(name),
@@ -189,7 +199,7 @@ pub(super) fn list(raw: &RawValue, limit: usize) -> Result<Option<Vec<&RawValue>
 struct Object;
 
 impl<'de> DeserializeSeed<'de> for Object {
-    type Value = BTreeMap<String, &'de RawValue>;
+    type Value = Vec<Field<'de>>;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
         reader.deserialize_map(self)
@@ -197,27 +207,72 @@ impl<'de> DeserializeSeed<'de> for Object {
 }
 
 impl<'de> Visitor<'de> for Object {
-    type Value = BTreeMap<String, &'de RawValue>;
+    type Value = Vec<Field<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = BTreeMap::new();
-        while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-            // Readers disagree about which of two wins, so neither does.
-            if fields.contains_key(&name) {
-                return Err(A::Error::custom(format!("{}: is there twice", clip(&name))));
-            }
-            fields.insert(name, value);
+        let mut fields = Vec::new();
+        while let Some(name) = map.next_key_seed(Name)? {
+            fields.push((name, map.next_value()?));
             if fields.len() > MOST_FIELDS {
                 return Err(A::Error::custom(format!(
                     "an object has more than {MOST_FIELDS} fields"
                 )));
             }
         }
-        Ok(fields)
+        // Readers disagree about which of two wins, so neither does.
+        match twice(&fields) {
+            Some(name) => Err(A::Error::custom(format!("{}: is there twice", clip(name)))),
+            None => Ok(fields),
+        }
+    }
+}
+
+/// A name that two fields have.
+fn twice<'f>(fields: &'f [Field<'_>]) -> Option<&'f str> {
+    if fields.len() <= FEW_FIELDS {
+        let mut rest = fields;
+        while let Some(((name, _), after)) = rest.split_first() {
+            if after.iter().any(|(other, _)| other == name) {
+                return Some(name);
+            }
+            rest = after;
+        }
+        return None;
+    }
+    let mut names: Vec<&str> = fields.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    let pair = names.windows(2).find(|pair| pair[0] == pair[1])?;
+    Some(pair[0])
+}
+
+/// Reads a name without copying it, if it stands there as it is.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
     }
 }
 
@@ -337,7 +392,7 @@ pub(super) fn texts(raw: &RawValue) -> Result<BTreeMap<String, String>> {
         .left
         .into_iter()
         .map(|(name, value)| match string(value) {
-            Ok(text) => Ok((name, text)),
+            Ok(text) => Ok((name.into_owned(), text)),
             Err(error) => Err(Error::bad_request(format!(
                 "{:?}: {}",
                 clip(&name),

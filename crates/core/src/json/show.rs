@@ -270,18 +270,22 @@ pub(super) struct SpecOut<'a> {
     payload_base64: Option<String>,
     #[serde(skip_serializing_if = "Headers::is_empty")]
     headers: &'a Headers,
-    priority: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_at: Option<Text<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     delay: Option<Text<String>>,
-    ttr: Text<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttr: Option<Text<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<Text<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Text<Timestamp>>,
-    max_attempts: u32,
-    backoff: BackoffOut,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backoff: Option<BackoffOut>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,14 +299,24 @@ pub(super) struct SpecOut<'a> {
 }
 
 fn spec_out(spec: &JobSpec) -> SpecOut<'_> {
-    spec_with(spec, shown(&spec.payload))
+    spec_with(spec, shown(&spec.payload), Defaults::Told)
+}
+
+/// Whether fields are written that have their documented default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Defaults {
+    Told,
+    LeftOut,
 }
 
 /// The spec with its payload written by the caller.
 pub(super) fn spec_with<'a>(
     spec: &'a JobSpec,
     (payload, payload_base64): (Option<&'a RawValue>, Option<String>),
+    defaults: Defaults,
 ) -> SpecOut<'a> {
+    let default = JobSpec::default();
+    let all = defaults == Defaults::Told;
     let (run_at, delay) = match spec.when {
         When::Now => (None, None),
         When::After(delay) => (None, Some(span(delay))),
@@ -318,14 +332,15 @@ pub(super) fn spec_with<'a>(
         payload,
         payload_base64,
         headers: &spec.headers,
-        priority: spec.priority,
+        priority: (all || spec.priority != default.priority).then_some(spec.priority),
         run_at,
         delay,
-        ttr: span(spec.ttr),
+        ttr: (all || spec.ttr != default.ttr).then(|| span(spec.ttr)),
         ttl,
         expires_at,
-        max_attempts: spec.max_attempts,
-        backoff: backoff(&spec.backoff),
+        max_attempts: (all || spec.max_attempts != default.max_attempts)
+            .then_some(spec.max_attempts),
+        backoff: (all || spec.backoff != default.backoff).then(|| backoff(&spec.backoff)),
         key: spec.key.as_ref().map(|key| key.name.as_str()),
         on_duplicate: spec.key.as_ref().map(|key| key.on_duplicate.as_str()),
         key_window: spec.key.as_ref().map(|key| span(key.window)),

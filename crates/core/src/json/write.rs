@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::content::exact;
-use super::show::{SpecOut, spec_with};
+use super::show::{Defaults, SpecOut, spec_with};
 use crate::engine::{
     Action, Ask, Extend, Filter, Mode, Order, Outcome, Query, Retry, Settle, Target,
 };
@@ -34,7 +34,8 @@ pub fn push(spec: &JobSpec) -> impl Serialize {
 }
 
 fn spec_out(spec: &JobSpec) -> SpecOut<'_> {
-    spec_with(spec, exact(&spec.payload))
+    // Most jobs are pushed with little that is their own: what need not be said need not be read.
+    spec_with(spec, exact(&spec.payload), Defaults::LeftOut)
 }
 
 /// A request for jobs.

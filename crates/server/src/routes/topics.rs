@@ -81,6 +81,6 @@ pub async fn publish(
 ) -> Answer {
     let message = read::message(&topic, &body.bytes)?;
     let pushed = app.service.publish(message).await?;
-    let jobs: Vec<Value> = pushed.iter().map(show::pushed).collect();
+    let jobs: Vec<_> = pushed.iter().map(show::pushed).collect();
     ok(&json!({ "jobs": jobs }))
 }

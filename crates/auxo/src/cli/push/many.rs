@@ -195,7 +195,7 @@ impl Tally {
 
     fn json(&self) -> Value {
         let error = |(line, error): &(u64, Error)| {
-            let mut out = show::error(error);
+            let mut out = json!(show::error(error));
             out["line"] = (*line).into();
             out
         };

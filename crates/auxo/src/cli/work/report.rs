@@ -80,7 +80,7 @@ impl Report {
             End::Gone(error) | End::Lost(error) => out["error"] = error.as_str().into(),
             End::Retried(error, settled) | End::Failed(error, settled) => {
                 out["error"] = error.as_str().into();
-                let settled = show::settled(settled);
+                let settled = json!(show::settled(settled));
                 for field in ["state", "run_at"] {
                     if let Some(value) = settled.get(field) {
                         out[field] = value.clone();

@@ -169,6 +169,9 @@ fn a_body_that_is_not_json_is_refused() {
     }
     let twice = refusal(read::push(b"{\"kind\":\"a\",\"kind\":\"b\"}"));
     assert!(twice.message().contains("kind: is there twice"), "{twice}");
+    let many: String = (0..100).map(|n| format!("\"f{n}\":0,")).collect();
+    let twice = refusal(read::push(format!("{{{many}\"f\\u0037\":1}}").as_bytes()));
+    assert!(twice.message().contains("f7: is there twice"), "{twice}");
     let infinite = refusal(read::push(
         b"{\"backoff\":{\"kind\":\"exponential\",\"factor\":1e999}}",
     ));

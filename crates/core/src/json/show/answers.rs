@@ -1,57 +1,113 @@
 //! Answers to calls, and what is told to those who watch.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::put_times;
+use super::{Text, put_times};
 use crate::engine::{Extended, Mode, Pushed, Settled, Steered};
 use crate::error::{Error, Result};
 use crate::event::Notice;
 use crate::explain::Explanation;
+use crate::id::JobId;
+use crate::life::State;
+use crate::time::Timestamp;
+
+#[derive(Serialize)]
+struct PushedOut {
+    id: Text<JobId>,
+    state: &'static str,
+    run_at: Text<Timestamp>,
+    how: &'static str,
+}
 
 /// An accepted push: `{id, state, run_at, how}`, where `how` is `new`, `existing` or `replaced`.
-pub fn pushed(pushed: &Pushed) -> Value {
-    json!({
-        "id": pushed.id.to_string(),
-        "state": pushed.state.as_str(),
-        "run_at": pushed.run_at.to_string(),
-        "how": pushed.how.as_str(),
-    })
+pub fn pushed(pushed: &Pushed) -> impl Serialize + use<> {
+    PushedOut {
+        id: Text(pushed.id),
+        state: pushed.state.as_str(),
+        run_at: Text(pushed.run_at),
+        how: pushed.how.as_str(),
+    }
+}
+
+#[derive(Serialize)]
+struct SettledOut {
+    id: Text<JobId>,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<Text<Timestamp>>,
 }
 
 /// A lease that ended: `{id, state, run_at?}`.
-pub fn settled(settled: &Settled) -> Value {
-    let mut out = json!({ "id": settled.id.to_string(), "state": settled.state.as_str() });
-    if let Some(run_at) = settled.run_at {
-        out["run_at"] = run_at.to_string().into();
+pub fn settled(settled: &Settled) -> impl Serialize + use<> {
+    SettledOut {
+        id: Text(settled.id),
+        state: settled.state.as_str(),
+        run_at: settled.run_at.map(Text),
     }
-    out
+}
+
+#[derive(Serialize)]
+struct ExtendedOut {
+    id: Text<JobId>,
+    deadline: Text<Timestamp>,
+    cancel: bool,
 }
 
 /// A lease that goes on: `{id, deadline, cancel}`.
-pub fn extended(extended: &Extended) -> Value {
-    json!({
-        "id": extended.id.to_string(),
-        "deadline": extended.deadline.to_string(),
-        "cancel": extended.cancel,
-    })
+pub fn extended(extended: &Extended) -> impl Serialize + use<> {
+    ExtendedOut {
+        id: Text(extended.id),
+        deadline: Text(extended.deadline),
+        cancel: extended.cancel,
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorOut<'a> {
+    code: &'static str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Text<JobId>>,
 }
 
 /// An error: `{code, message, id?}`.
-pub fn error(error: &Error) -> Value {
-    let mut out = json!({ "code": error.code().as_str(), "message": error.message() });
-    if let Some(id) = error.job() {
-        out["id"] = id.to_string().into();
+pub fn error(error: &Error) -> impl Serialize {
+    error_out(error)
+}
+
+fn error_out(error: &Error) -> ErrorOut<'_> {
+    ErrorOut {
+        code: error.code().as_str(),
+        message: error.message(),
+        id: error.job().map(Text),
     }
-    out
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer<'a, S> {
+    Ok(S),
+    Error(ErrorOut<'a>),
+}
+
+fn answers<'a, T, S>(results: &'a [Result<T>], show: impl Fn(&T) -> S) -> Vec<Answer<'a, S>> {
+    let each = |result: &'a Result<T>| match result {
+        Ok(ok) => Answer::Ok(show(ok)),
+        Err(error) => Answer::Error(error_out(error)),
+    };
+    results.iter().map(each).collect()
 }
 
 /// The answer to a batch: `{"results": [{"ok": …} or {"error": …}, …]}`.
-pub fn results<T>(results: &[Result<T>], show: impl Fn(&T) -> Value) -> Value {
-    let each = |result: &Result<T>| match result {
-        Ok(ok) => json!({ "ok": show(ok) }),
-        Err(wrong) => json!({ "error": error(wrong) }),
-    };
-    json!({ "results": results.iter().map(each).collect::<Vec<_>>() })
+pub fn results<T, S: Serialize>(results: &[Result<T>], show: impl Fn(&T) -> S) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Out<'a, S> {
+        results: Vec<Answer<'a, S>>,
+    }
+    Out {
+        results: answers(results, show),
+    }
 }
 
 /// What an operator's move did: `{moved, dry_run?, results?, next_cursor}`.
@@ -64,8 +120,8 @@ pub fn steered(steered: &Steered, mode: Mode) -> Value {
         out["dry_run"] = true.into();
     }
     if !steered.results.is_empty() {
-        let all = results(&steered.results, |state| json!({ "state": state.as_str() }));
-        out["results"] = all["results"].clone();
+        let state = |state: &State| json!({ "state": state.as_str() });
+        out["results"] = json!(answers(&steered.results, state));
     }
     out
 }

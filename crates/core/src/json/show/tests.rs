@@ -155,7 +155,7 @@ fn answers_have_their_stable_fields() {
     };
     let refused = Error::new(Code::DuplicateKey, "key is taken").about(JobId(9));
     assert_eq!(
-        show::results(&[Ok(pushed), Err(refused)], show::pushed),
+        to_value(show::results(&[Ok(pushed), Err(refused)], show::pushed)),
         json!({"results": [
             {"ok": {"id": "7", "state": "ready", "run_at": "1970-01-01T00:00:00.000Z", "how": "new"}},
             {"error": {"code": "duplicate_key", "message": "key is taken", "id": "9"}},
@@ -183,11 +183,11 @@ fn leases_that_end_or_go_on_are_shown() {
         run_at,
     };
     assert_eq!(
-        show::settled(&settled(Some(NOON))),
+        to_value(show::settled(&settled(Some(NOON)))),
         json!({"id": "7", "state": "scheduled", "run_at": noon})
     );
     assert_eq!(
-        show::settled(&settled(None)),
+        to_value(show::settled(&settled(None))),
         json!({"id": "7", "state": "scheduled"})
     );
     let extended = Extended {
@@ -196,7 +196,7 @@ fn leases_that_end_or_go_on_are_shown() {
         cancel: true,
     };
     assert_eq!(
-        show::extended(&extended),
+        to_value(show::extended(&extended)),
         json!({"id": "7", "deadline": noon, "cancel": true})
     );
 }
