@@ -1,5 +1,10 @@
 //! Answers to calls, and what is told to those who watch.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 use super::super::fields::{Fields, boolean, parsed, string, u64, word};
 use super::job::event;
 use super::{instant, items};
@@ -11,18 +16,74 @@ use crate::text;
 
 /// The answers to a batch of pushes.
 pub fn pushed(body: &[u8]) -> Result<Vec<Result<Pushed>>> {
-    results(&mut Fields::of(body)?, pushed_of)
+    quick_results(body, |pushed: PushedIn| {
+        Ok(Pushed {
+            id: pushed.id.parse()?,
+            state: pushed.state.parse()?,
+            run_at: instant(pushed.run_at)?,
+            how: text::word(&pushed.how, &HOW, Accepted::as_str)?,
+        })
+    })
 }
 
 /// The answers to a batch of settles.
 pub fn settled(body: &[u8]) -> Result<Vec<Result<Settled>>> {
-    results(&mut Fields::of(body)?, |fields| {
+    quick_results(body, |settled: SettledIn| {
         Ok(Settled {
-            id: fields.need("id", parsed)?,
-            state: fields.need("state", parsed)?,
-            run_at: fields.get("run_at", instant)?,
+            id: settled.id.parse()?,
+            state: settled.state.parse()?,
+            run_at: settled.run_at.map(instant).transpose()?,
         })
     })
+}
+
+const HOW: [Accepted; 3] = [Accepted::New, Accepted::Existing, Accepted::Replaced];
+
+#[derive(Deserialize)]
+struct PushedIn<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    state: Cow<'a, str>,
+    #[serde(borrow)]
+    run_at: &'a RawValue,
+    #[serde(borrow)]
+    how: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct SettledIn<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    state: Cow<'a, str>,
+    #[serde(borrow)]
+    run_at: Option<&'a RawValue>,
+}
+
+/// The same as [`results`] in one pass, for answers that come by the thousand.
+fn quick_results<'a, I: Deserialize<'a>, T>(
+    body: &'a [u8],
+    read: impl Fn(I) -> Result<T>,
+) -> Result<Vec<Result<T>>> {
+    #[derive(Deserialize)]
+    struct Results<I> {
+        results: Vec<I>,
+    }
+    #[derive(Deserialize)]
+    struct Item<'a, I> {
+        ok: Option<I>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
+    }
+    let Results { results } = serde_json::from_slice::<Results<Item<'a, I>>>(body)
+        .map_err(|error| Error::bad_request(error.to_string()))?;
+    let each = |item: Item<'a, I>| match (item.error, item.ok) {
+        (Some(raw), _) => Ok(Err(error(&mut Fields::item(raw)?)?)),
+        (None, Some(ok)) => read(ok).map(Ok),
+        (None, None) => Err(Error::bad_request("ok: is missing")),
+    };
+    results.into_iter().map(each).collect()
 }
 
 /// The answers to a batch of extends.
@@ -42,12 +103,11 @@ pub fn published(body: &[u8]) -> Result<Vec<Pushed>> {
 }
 
 fn pushed_of(fields: &mut Fields<'_>) -> Result<Pushed> {
-    let how = [Accepted::New, Accepted::Existing, Accepted::Replaced];
     Ok(Pushed {
         id: fields.need("id", parsed)?,
         state: fields.need("state", parsed)?,
         run_at: fields.need("run_at", instant)?,
-        how: fields.need("how", word(&how.map(|how| (how.as_str(), how))))?,
+        how: fields.need("how", word(&HOW.map(|how| (how.as_str(), how))))?,
     })
 }
 
