@@ -6,6 +6,7 @@ mod docs;
 mod events;
 mod jobs;
 mod limits;
+mod panics;
 mod push;
 mod queues;
 mod setup;
