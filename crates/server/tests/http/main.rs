@@ -12,4 +12,5 @@ mod queues;
 mod setup;
 mod shapes;
 mod stop;
+mod strange;
 mod work;
