@@ -191,12 +191,13 @@ async fn converse(
         return;
     }
     let traffic = Arc::new(Traffic::default());
-    let io = TokioIo::new(Guard::new(stream, traffic.clone(), &app.settings));
+    let io = TokioIo::new(Guard::new(stream, traffic.clone(), app.clone()));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let running = traffic.begin();
+        let (traffic, running) = (traffic.clone(), traffic.begin());
         let answer = router.call(request);
         async move {
             let answer: Response = answer.await?;
+            traffic.answered(answer.status());
             Ok::<_, Infallible>(answer.map(|body| Tracked {
                 body,
                 _running: running,

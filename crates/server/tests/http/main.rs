@@ -4,6 +4,7 @@ mod bench;
 mod connections;
 mod docs;
 mod events;
+mod garbled;
 mod jobs;
 mod limits;
 mod panics;
