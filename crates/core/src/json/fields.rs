@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
             Some(name) => Err(Error::bad_request(format!(
                 "{}{}: unknown field; known are {}",
                 self.path,
-                clip(name),
+                text::one_line(&clip(name)),
                 self.asked.join(", ")
             ))),
         }
@@ -208,7 +208,8 @@ impl<'de> Visitor<'de> for Object {
         while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
             // Readers disagree about which of two wins, so neither does.
             if fields.contains_key(&name) {
-                return Err(A::Error::custom(format!("{}: is there twice", clip(&name))));
+                let name = text::one_line(&clip(&name));
+                return Err(A::Error::custom(format!("{name}: is there twice")));
             }
             fields.insert(name, value);
             if fields.len() > MOST_FIELDS {
@@ -251,7 +252,10 @@ impl<'de> Visitor<'de> for List {
 }
 
 fn expected(what: &str, raw: &RawValue) -> Error {
-    Error::bad_request(format!("expected {what}, not {}", clip(raw.get())))
+    Error::bad_request(format!(
+        "expected {what}, not {}",
+        text::one_line(&clip(raw.get()))
+    ))
 }
 
 pub(super) fn string(raw: &RawValue) -> Result<String> {

@@ -7,6 +7,8 @@ mod events;
 mod garbled;
 mod jobs;
 mod limits;
+mod names;
+mod numbers;
 mod panics;
 mod push;
 mod queues;
