@@ -336,11 +336,21 @@ async fn a_number_past_its_bounds_is_refused_by_the_name_of_its_field() {
 async fn ten_megabytes_in_place_of_a_number_are_refused_in_few_words() {
     let bench = Bench::start().await;
     let long = "9".repeat(10 << 20);
-    for (method, path, before, after, field, _) in FIELDS {
+    // One field for each way to read a value; the others are read alike.
+    let kinds = [
+        "priority",
+        "delay",
+        "run_at",
+        "max_bytes",
+        "backoff.factor",
+        "cursor",
+    ];
+    for kind in kinds {
+        let mut all = FIELDS.iter();
+        let (method, path, before, after, field, _) = *all.find(|field| field.4 == kind).unwrap();
         let path = path.replace("ID", "7");
         let before = before.replace("TOKEN", "7-1-0000000000000001");
         for value in [format!("\"{long}\""), long.clone()] {
-            // One large body of each shape is enough to see it; each place reads its values by the same few functions.
             let body = format!("{before}{value}{after}");
             let reply = bench.call(method, &path, body).await;
             assert!(
