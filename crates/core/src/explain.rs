@@ -366,7 +366,7 @@ fn done(job: &Job) -> Explanation {
 
 fn last_error(job: &Job) -> String {
     match &job.last_error {
-        Some(error) => format!(", last error: {}", clip(error)),
+        Some(error) => format!(", last error: {}", text::one_line(&clip(error))),
         None => String::new(),
     }
 }

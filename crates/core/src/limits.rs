@@ -137,7 +137,7 @@ impl Limits {
     fn check_headers(&self, headers: &Headers) -> Result<()> {
         count("headers", headers.len(), self.headers)?;
         for (name, value) in headers {
-            let field = format!("headers.{}", clip(name));
+            let field = format!("headers.{}", text::one_line(&clip(name)));
             size(&field, name.len() + value.len(), self.header)?;
             line(&field, name, self.header)?;
             if name.is_empty() {

@@ -92,6 +92,23 @@ pub fn duration(duration: Duration) -> String {
     text
 }
 
+/// A text from outside, for a message: control characters are spelled out, so that whoever prints it prints one line, and
+/// nothing that a terminal obeys.
+///
+/// ```
+/// assert_eq!(auxo_core::text::one_line("a\nb"), r"a\nb");
+/// ```
+pub fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_debug()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 /// Reads an instant: RFC 3339 with an offset, or Unix milliseconds, from 1970 to 9999.
 ///
 /// ```

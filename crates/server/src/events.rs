@@ -117,11 +117,12 @@ impl Hub {
     /// A new watcher.
     pub fn watch(self: &Arc<Hub>, start: Start) -> Watcher {
         let mut ring = self.lock();
-        ring.watchers += 1;
         if !ring.copying {
-            ring.copying = true;
+            // Nothing is noted before the engine has answered: it may panic.
             tokio::spawn(copy(self.clone(), self.service.watch()));
+            ring.copying = true;
         }
+        ring.watchers += 1;
         let newest = ring.notices.back().map_or(0, |notice| notice.sequence);
         let (seen, gap) = match start {
             Start::Now => (newest, Gap::Ignored),

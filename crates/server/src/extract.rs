@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use auxo_core::{Code, Error, QueueName};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
@@ -83,6 +83,7 @@ impl FromRequest<Arc<App>> for Body {
         }
         if length != Some(0) {
             check_type(request.headers())?;
+            check_coding(request.headers())?;
         }
         let read = collect(request.into_body(), app);
         match tokio::time::timeout(app.settings.body_time, read).await {
@@ -119,6 +120,19 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     }
     let message =
         "the body must be JSON: send `content-type: application/json` (with curl: --json)";
+    Err(Problem::with_status(
+        Error::bad_request(message),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    ))
+}
+
+/// Nothing compressed: what a few bytes would grow to is only known when it has grown.
+fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if headers.get_all(CONTENT_ENCODING).iter().all(plain) {
+        return Ok(());
+    }
+    let message = "a compressed body is not read: send it as it is, without content-encoding";
     Err(Problem::with_status(
         Error::bad_request(message),
         StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -4,24 +4,34 @@
 //! closes in the end, and an answer must be taken. (One more, for bodies, is in [`extract`](crate::extract), where it can
 //! still be answered.) Hyper has a clock for heads, but it also runs while a kept connection is idle, so a pool of clients
 //! would be cut off after seconds; and the part that looks for HTTP/2 has none.
+//!
+//! And a farewell: a socket that is closed while its peer still sends takes the last answer back. After a refusal it goes on
+//! reading for a moment, to nowhere, so that whoever first sends everything and then listens hears why it was refused.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::settings::Settings;
+use crate::app::App;
+use crate::garbled;
+
+/// How long a refused client may go on sending.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a connection's requests and its socket know of each other.
 #[derive(Default)]
 pub struct Traffic {
     begun: AtomicU64,
     running: AtomicUsize,
+    /// The last answer was a refusal, whose request may not have been read to its end.
+    refused: AtomicBool,
 }
 
 impl Traffic {
@@ -31,10 +41,23 @@ impl Traffic {
         self.running.fetch_add(1, Relaxed);
         Running(self.clone())
     }
+
+    /// Notes how the last request was answered.
+    fn answered(&self, status: StatusCode) {
+        let refused = status.is_client_error() || status.is_server_error();
+        self.refused.store(refused, Relaxed);
+    }
 }
 
 /// A request that is being answered.
 pub struct Running(Arc<Traffic>);
+
+impl Running {
+    /// Notes how the request was answered.
+    pub fn answered(&self, status: StatusCode) {
+        self.0.answered(status);
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -63,28 +86,30 @@ pub struct Guard<S> {
     /// Rings at the deadline, or earlier: moving it for each request costs more than being woken once in vain.
     read_clock: Pin<Box<Sleep>>,
     write_clock: Option<Pin<Box<Sleep>>>,
+    /// Our answer in place of a bare one, and how much of it is sent.
+    instead: Option<(Vec<u8>, usize)>,
+    /// Nothing more is written; what comes in goes nowhere.
+    shut: bool,
     /// HTTP/2 mixes heads with pings and other frames; its own limits bound them.
     http2: Option<bool>,
-    head_time: Duration,
-    idle_time: Duration,
-    stall_time: Duration,
+    app: Arc<App>,
 }
 
 impl<S> Guard<S> {
     /// Guards a new connection.
-    pub fn new(socket: S, traffic: Arc<Traffic>, settings: &Settings) -> Guard<S> {
+    pub fn new(socket: S, traffic: Arc<Traffic>, app: Arc<App>) -> Guard<S> {
         Guard {
             socket,
             traffic,
             wait: Wait::Request,
             armed: false,
-            deadline: Instant::now() + settings.idle_time,
-            read_clock: Box::pin(sleep(settings.idle_time)),
+            deadline: Instant::now() + app.settings.idle_time,
+            read_clock: Box::pin(sleep(app.settings.idle_time)),
             write_clock: None,
+            instead: None,
+            shut: false,
             http2: None,
-            head_time: settings.head_time,
-            idle_time: settings.idle_time,
-            stall_time: settings.stall_time,
+            app,
         }
     }
 
@@ -111,8 +136,8 @@ impl<S> Guard<S> {
         }
         if !self.armed {
             let time = match self.wait {
-                Wait::Request => self.idle_time,
-                Wait::Head(_) => self.head_time,
+                Wait::Request => self.app.settings.idle_time,
+                Wait::Head(_) => self.app.settings.head_time,
             };
             self.deadline = Instant::now() + time;
             self.armed = true;
@@ -139,7 +164,7 @@ impl<S> Guard<S> {
             self.write_clock = None;
             return written;
         }
-        let time = self.stall_time;
+        let time = self.app.settings.stall_time;
         let clock = self
             .write_clock
             .get_or_insert_with(|| Box::pin(sleep(time)));
@@ -178,12 +203,62 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
+impl<S: AsyncWrite + Unpin> Guard<S> {
+    /// Sends our own answer in place of these bytes; `None` if they are to be sent as they are.
+    fn poll_instead(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Option<Poll<io::Result<usize>>> {
+        if self.instead.is_none() {
+            if self.traffic.running.load(Relaxed) > 0 {
+                return None;
+            }
+            self.instead = Some((garbled::instead(&self.app, bytes)?, 0));
+            self.traffic.answered(StatusCode::BAD_REQUEST);
+        }
+        while let Some((answer, sent)) = &mut self.instead {
+            match Pin::new(&mut self.socket).poll_write(cx, &answer[*sent..]) {
+                Poll::Ready(Ok(n)) if n > 0 && *sent + n < answer.len() => *sent += n,
+                Poll::Ready(Ok(_)) => self.instead = None,
+                other => return Some(self.unless_stalled(cx, other)),
+            }
+        }
+        self.write_clock = None;
+        Some(Poll::Ready(Ok(bytes.len())))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Guard<S> {
+    /// Reads on for a moment after a refusal, until the other side has closed, too.
+    fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.traffic.refused.load(Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut sink = [0; 4096];
+        loop {
+            let mut sink = ReadBuf::new(&mut sink);
+            match Pin::new(&mut self.socket).poll_read(cx, &mut sink) {
+                Poll::Ready(Ok(())) if !sink.filled().is_empty() => {}
+                Poll::Ready(_) => return Poll::Ready(Ok(())),
+                Poll::Pending => return self.read_clock.as_mut().poll(cx).map(Ok),
+            }
+            if self.read_clock.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if let Some(written) = self.poll_instead(cx, buf) {
+            return written;
+        }
         let written = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.unless_stalled(cx, written)
     }
@@ -193,6 +268,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // A bare answer has no body, so it is one piece.
+        if let [only] = bufs
+            && let Some(written) = self.poll_instead(cx, only)
+        {
+            return written;
+        }
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
         self.unless_stalled(cx, written)
     }
@@ -206,7 +287,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = Pin::new(&mut self.socket).poll_shutdown(cx);
-        self.unless_stalled(cx, shut)
+        if !self.shut {
+            let shut = Pin::new(&mut self.socket).poll_shutdown(cx);
+            ready!(self.unless_stalled(cx, shut))?;
+            self.shut = true;
+            let end = Instant::now() + FAREWELL;
+            self.read_clock.as_mut().reset(end);
+        }
+        self.poll_farewell(cx)
     }
 }

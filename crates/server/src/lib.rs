@@ -9,6 +9,7 @@ mod app;
 mod document;
 mod events;
 mod extract;
+mod garbled;
 mod guard;
 mod metrics;
 mod observe;

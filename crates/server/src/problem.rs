@@ -40,7 +40,8 @@ impl Problem {
         }
     }
 
-    fn body(&self) -> Value {
+    /// What is told.
+    pub fn body(&self) -> Value {
         let mut body = json!({
             "type": "about:blank",
             "title": self.status.canonical_reason().unwrap_or("Error"),

@@ -192,12 +192,13 @@ async fn converse(
         return;
     }
     let traffic = Arc::new(Traffic::default());
-    let io = TokioIo::new(Guard::new(stream, traffic.clone(), &app.settings));
+    let io = TokioIo::new(Guard::new(stream, traffic.clone(), app.clone()));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let running = traffic.begin();
         let (app, router) = (app.clone(), router.clone());
         async move {
             let answer = observe(&app, request, |request| router.call(request)).await;
+            running.answered(answer.status());
             Ok::<_, Infallible>(answer.map(|body| Tracked {
                 body,
                 _running: running,

@@ -157,7 +157,7 @@ impl<'a> Fields<'a> {
             Some((name, _)) => Err(Error::bad_request(format!(
                 "{}{}: unknown field; known are {}",
                 self.path,
-                clip(name),
+                text::one_line(&clip(name)),
                 self.asked.join(", ")
             ))),
         }
@@ -225,7 +225,10 @@ impl<'de> Visitor<'de> for Object {
         }
         // Readers disagree about which of two wins, so neither does.
         match twice(&fields) {
-            Some(name) => Err(A::Error::custom(format!("{}: is there twice", clip(name)))),
+            Some(name) => {
+                let name = text::one_line(&clip(name));
+                Err(A::Error::custom(format!("{name}: is there twice")))
+            }
             None => Ok(fields),
         }
     }
@@ -306,7 +309,10 @@ impl<'de> Visitor<'de> for List {
 }
 
 fn expected(what: &str, raw: &RawValue) -> Error {
-    Error::bad_request(format!("expected {what}, not {}", clip(raw.get())))
+    Error::bad_request(format!(
+        "expected {what}, not {}",
+        text::one_line(&clip(raw.get()))
+    ))
 }
 
 pub(super) fn string(raw: &RawValue) -> Result<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auxo_core::engine::Change;
 use auxo_core::json::{read, show};
 use auxo_core::queue::{QueueConfig, QueueInfo};
-use auxo_core::{Code, Error, QueueName, State as JobState};
+use auxo_core::{Code, Error, QueueName, State as JobState, text};
 use axum::extract::State;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -138,8 +138,12 @@ fn optional<T: Default + DeserializeOwned>(body: &Body) -> Result<T, Error> {
     if body.bytes.trim_ascii().is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(&body.bytes)
-        .map_err(|error| Error::bad_request(format!("the body: {error}")))
+    serde_json::from_slice(&body.bytes).map_err(|error| {
+        // It quotes what it does not know, however long that is.
+        let mut error = text::one_line(&error.to_string());
+        error.truncate(error.floor_char_boundary(200));
+        Error::bad_request(format!("the body: {error}"))
+    })
 }
 
 async fn look(app: &App, queue: QueueName) -> Result<Option<QueueInfo>, Error> {

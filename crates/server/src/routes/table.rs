@@ -52,8 +52,13 @@ impl Table {
     pub fn find(&self, path: &str) -> &Known {
         match self.known.at(path) {
             Ok(found) => found.value,
-            Err(_) => &self.none,
+            Err(_) => self.none(),
         }
+    }
+
+    /// What stands for all paths without a route.
+    pub fn none(&self) -> &Known {
+        &self.none
     }
 }
 

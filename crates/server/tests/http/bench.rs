@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auxo_core::{ManualClock, Service};
+use auxo_core::{Engine, ManualClock, Service};
 use auxo_embedded::{Embedded, Options, Sync};
 use auxo_server::{About, Server, Settings};
 use serde_json::Value;
@@ -35,6 +35,14 @@ impl Bench {
     }
 
     pub async fn with(adjust: impl FnOnce(&mut Settings)) -> Bench {
+        Bench::around(|engine| Arc::new(engine), adjust).await
+    }
+
+    /// A server whose engine is what a test makes of the real one.
+    pub async fn around(
+        wrap: impl FnOnce(Embedded) -> Arc<dyn Engine>,
+        adjust: impl FnOnce(&mut Settings),
+    ) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(1_700_000_000_000);
         let options = Options {
@@ -42,7 +50,7 @@ impl Bench {
             clock: Some(clock.clone()),
             ..Options::default()
         };
-        let engine = Arc::new(Embedded::open(dir.path(), options).unwrap());
+        let engine = wrap(Embedded::open(dir.path(), options).unwrap());
         let service = Service::with_clock(engine, Default::default(), clock.clone());
         let service = Arc::new(service);
         let mut settings = Settings {

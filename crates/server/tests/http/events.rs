@@ -6,13 +6,13 @@ use tokio::net::TcpStream;
 use super::bench::{Bench, read_head, within};
 
 /// Someone who watches, over a raw connection.
-struct Watcher {
+pub struct Watcher {
     stream: TcpStream,
     text: String,
 }
 
 impl Watcher {
-    async fn new(bench: &Bench, query: &str, headers: &str) -> Watcher {
+    pub async fn new(bench: &Bench, query: &str, headers: &str) -> Watcher {
         let mut stream = bench.connect().await;
         let request = format!("GET /v1/events{query} HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -26,7 +26,7 @@ impl Watcher {
     }
 
     /// The next event as (id, name, data).
-    async fn next(&mut self) -> (String, String, serde_json::Value) {
+    pub async fn next(&mut self) -> (String, String, serde_json::Value) {
         within(async {
             loop {
                 if let Some((event, rest)) = self.text.split_once("\n\n") {

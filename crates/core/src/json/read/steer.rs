@@ -8,6 +8,7 @@ use crate::engine::{Action, Cursor, Filter, Mode, Order, Query, Target};
 use crate::error::{Error, Result};
 use crate::id::{JobId, clip};
 use crate::life::State;
+use crate::text::one_line;
 use crate::time::When;
 
 /// The page size of a query that names none.
@@ -52,7 +53,7 @@ pub fn query_pairs<'p>(pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> R
 }
 
 fn twice(name: &str) -> Error {
-    Error::bad_request(format!("{}: is there twice", clip(name)))
+    Error::bad_request(format!("{}: is there twice", one_line(&clip(name))))
 }
 
 fn page<'a>(
