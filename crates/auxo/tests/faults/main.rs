@@ -16,4 +16,5 @@ mod server;
 mod tale;
 
 mod kills;
+mod lines;
 mod stop;
