@@ -155,6 +155,11 @@ async fn ack(recorder: &Recorder, wire: &mut Wire, process: u32, token: Token) {
         Said::Answer(status, body) => panic!("{status}: {}", String::from_utf8_lossy(body)),
         other => phase(other),
     };
+    if let Said::Answer(200, body) = &said {
+        let body: Value = serde_json::from_slice(body).unwrap();
+        let id = token.job.to_string();
+        assert_eq!(body["id"], id, "an answer to another call");
+    }
     recorder.answer(Event {
         phase,
         id: Some(token.job),

@@ -7,9 +7,10 @@ use std::time::Instant;
 use auxo::core::Engine;
 use auxo::core::engine::Query;
 
+use crate::proxy::{Lane, Plan, Proxy};
 use crate::raw::ask;
 use crate::server::{PATIENCE, Server};
-use crate::shell;
+use crate::shell::{self, Ran};
 use crate::started::Started;
 
 const LINES: u64 = 12_000;
@@ -122,4 +123,42 @@ async fn a_command_that_gave_up_says_how_to_go_on_and_what_was_there_is_not_doub
     let expected: Vec<u64> = (1..=LINES).collect();
     assert!(payloads(&server).await == expected, "lost or doubled");
     server.audit();
+}
+
+/// Pushes through a network that loses the first four answers: as often as the client tries by itself.
+async fn push_unheard(server: &Server, args: &[&str], input: &str) -> Ran {
+    let mut connections = 0;
+    let plan = move || {
+        connections += 1;
+        let down = Lane {
+            reset_at: (connections <= 4).then_some(0),
+            ..Lane::default()
+        };
+        Plan {
+            down,
+            ..Plan::default()
+        }
+    };
+    let proxy = Proxy::new(server.address, plan).await;
+    let mut command = shell::auxo();
+    let url = format!("http://{}", proxy.address);
+    command.args(["push", "q", "--server", &url]).args(args);
+    shell::finish(command, input.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_whose_answers_got_lost_count_as_pushed_and_those_with_keys_of_their_own_are_named() {
+    let server = Server::start();
+    let ran = push_unheard(&server, &["--lines"], "1\n2\n").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.starts_with("2 pushed, "), "{ran:?}");
+    assert!(!ran.out.contains("there already"), "{ran:?}");
+    assert!(ran.err.contains("the server is away"), "{ran:?}");
+    let objects = "{\"payload\":3}\n{\"payload\":4,\"key\":\"mine\"}\n";
+    let ran = push_unheard(&server, &["--objects"], objects).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.starts_with("1 pushed, 1 refused, "), "{ran:?}");
+    assert!(ran.err.contains("line 2: duplicate_key: "), "{ran:?}");
+    assert!(ran.err.contains("perhaps by this line itself"), "{ran:?}");
+    assert_eq!(payloads(&server).await, [1, 2, 3, 4]);
 }

@@ -11,10 +11,13 @@ mod started;
 
 mod by_hand;
 mod load;
+mod proxy;
 mod raw;
 mod server;
 mod tale;
 
+mod bytes;
+mod cuts;
 mod kills;
 mod lines;
 mod stop;

@@ -23,7 +23,7 @@ pub async fn judge(recorder: &Recorder, server: &Remote, least: Least) {
         ..Rules::default()
     };
     let verdict = check(&history, &end, &rules);
-    let plain = Plain::count(&history);
+    let plain = Plain::count(&history, &end);
     println!("{plain}\n{verdict}");
     assert_eq!(verdict.outcome, Outcome::Pass);
     assert_eq!((plain.lost, plain.doubled, plain.resurrected), (0, 0, 0));
@@ -37,7 +37,7 @@ struct Plain {
     answered: usize,
     /// Pushes without an answer.
     unanswered: usize,
-    /// Keys with an answer whose job nobody ever got.
+    /// Keys with an answer whose job nobody ever got, and which is not there either.
     lost: usize,
     /// Keys that stand for more than one job.
     doubled: usize,
@@ -63,7 +63,7 @@ impl fmt::Display for Plain {
 }
 
 impl Plain {
-    fn count(history: &History) -> Plain {
+    fn count(history: &History, end: &FinalState) -> Plain {
         let all = || history.events.iter();
         let told = |op| all().filter(move |it| it.op == op && it.phase == Phase::Ok);
         let invoked: BTreeMap<u64, (usize, &Event)> = all()
@@ -82,9 +82,9 @@ impl Plain {
         let keys: BTreeMap<u64, &str> = pushes()
             .map(|(_, it)| (it.hash.unwrap(), it.key.as_deref().unwrap()))
             .collect();
-        let mut delivered = BTreeSet::new();
+        let mut seen: BTreeSet<JobId> = end.jobs.iter().map(|job| job.id).collect();
         for lease in told(Op::Lease).filter(|it| it.id.is_some()) {
-            delivered.insert(lease.id.unwrap());
+            seen.insert(lease.id.unwrap());
             let key = keys[&lease.hash.unwrap()];
             jobs.entry(key).or_default().insert(lease.id.unwrap());
         }
@@ -104,10 +104,7 @@ impl Plain {
                 .len(),
             answered,
             unanswered: pushes().count() - told(Op::Push).count(),
-            lost: jobs
-                .values()
-                .filter(|ids| ids.is_disjoint(&delivered))
-                .count(),
+            lost: jobs.values().filter(|ids| ids.is_disjoint(&seen)).count(),
             doubled: jobs.values().filter(|ids| ids.len() > 1).count(),
             resurrected: told(Op::Lease).filter(again).count(),
             kills: all().filter(|it| it.op == Op::Killed).count(),
