@@ -91,6 +91,11 @@ impl Context {
         }
     }
 
+    /// Whether the queue is in a directory that this process opens, not on a server.
+    pub fn is_local(&self) -> bool {
+        matches!(self.place, Place::Data(_))
+    }
+
     /// The data directory, for the verbs that work on nothing else.
     pub fn data(&self) -> Result<&Path, Failure> {
         match &self.place {

@@ -1,11 +1,13 @@
 //! `auxo push`
 
+mod away;
 mod lines;
 mod many;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use auxo::core::When;
 use auxo::core::engine::Accepted;
@@ -19,7 +21,7 @@ use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::output::Output;
 use super::spec::{SpecArgs, WhenArgs};
-use lines::{Form, Lines};
+use lines::{Form, Keys, Lines};
 use many::Tally;
 
 const EXAMPLES: &str = "\
@@ -37,8 +39,13 @@ With --lines each line is the payload of a job, an empty one too; the other flag
 With --objects each line is a job in JSON with the fields of an HTTP push, such as
   {\"payload\": {\"to\": \"ada\"}, \"delay\": \"5s\", \"key\": \"welcome:ada\"}
 Instead of ids, a summary is printed. A line that is refused is named and the others go on; exit
-code 1 if there was one. Where the queue gives no answer, lines with --keys are pushed again, which
-makes no job twice; so is the whole input if you repeat the command.";
+code 1 if there was one.
+
+A server that goes away is tried again for the time of --patience, and what it had not answered is
+pushed again when it is back. So that this makes no job twice, a job that is pushed to a server by its line and has
+no key gets one of its own, lines-RUN:LINE, which is held for an hour after the job was done. If
+the server stays away, the command says with which --keys to repeat it: what is there already is
+then not pushed again.";
 
 /// Put a job into a queue and print its id, or a job for each line of a file.
 #[derive(clap::Args)]
@@ -51,18 +58,20 @@ pub struct Args {
     #[arg(
         long,
         value_name = "FILE",
+        group = "each",
         num_args = 0..=1,
         default_missing_value = "-",
         conflicts_with_all = ["payload", "file", "key"]
     )]
     lines: Option<PathBuf>,
-    /// Give the job of each line the key PREFIX:LINE.
-    #[arg(long, value_name = "PREFIX", requires = "lines")]
+    /// Give the job of each line the key PREFIX:LINE, unless it has one.
+    #[arg(long, value_name = "PREFIX", requires = "each")]
     keys: Option<String>,
     /// Push a job for each line of a file, or of stdin, that is a job in JSON.
     #[arg(
         long,
         value_name = "FILE",
+        group = "each",
         num_args = 0..=1,
         default_missing_value = "-",
         conflicts_with_all = [
@@ -71,27 +80,63 @@ pub struct Args {
         ]
     )]
     objects: Option<PathBuf>,
+    /// How long to try again for when the server gives no answer.
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "each",
+        default_value = "60s",
+        value_parser = patience
+    )]
+    patience: Duration,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
     when: WhenArgs,
 }
 
+/// Half of the time for which a key without a wish for it is held.
+const MOST_PATIENCE: Duration = Duration::from_secs(30 * 60);
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = args::duration(text)?;
+    match time <= MOST_PATIENCE {
+        true => Ok(time),
+        false => Err("half an hour at most".to_owned()),
+    }
+}
+
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let spec = args.spec.into_spec(args.when.when().unwrap_or(When::Now))?;
     let (file, form) = match (args.lines, args.objects) {
-        (Some(file), _) => (file, Form::Payload(Box::new(spec), args.keys)),
+        (Some(file), _) => (file, Form::Payload(Box::new(spec))),
         (None, Some(file)) => (file, Form::Object),
         (None, None) => return push_one(args.queue, spec, context).await,
     };
     let (input, size) = open(&file)?;
     let auxo = context.open(Missing::Create).await?;
+    let keys = match args.keys {
+        Some(prefix) => Keys::Named(prefix),
+        // From a directory of this process no answer gets lost.
+        None if context.is_local() => Keys::Without,
+        None => Keys::own()?,
+    };
     let lines = Lines {
         queue: args.queue,
         form,
+        keys,
         limits: auxo.service().limits().clone(),
     };
-    push_lines(&auxo, lines, input, Tally::new(size), &mut context.output).await
+    let tally = Tally::new(size);
+    push_lines(
+        &auxo,
+        lines,
+        args.patience,
+        input,
+        tally,
+        &mut context.output,
+    )
+    .await
 }
 
 async fn push_one(queue: QueueName, spec: JobSpec, context: &mut Context) -> Result<(), Failure> {
@@ -106,6 +151,7 @@ async fn push_one(queue: QueueName, spec: JobSpec, context: &mut Context) -> Res
 async fn push_lines(
     auxo: &Auxo,
     lines: Lines,
+    patience: Duration,
     input: Input,
     mut tally: Tally,
     output: &mut Output,
@@ -114,9 +160,10 @@ async fn push_lines(
     // A thread of its own, not one of the runtime's: a runtime waits for those at its end, and this one may wait for
     // input that never comes.
     let (tell, told) = oneshot::channel();
+    let keys = lines.keys.clone();
     std::thread::spawn(move || tell.send(lines.read(input, &sender)));
-    many::push(auxo, batches, &mut tally).await;
-    tally.finish(output)?;
+    many::push(auxo, &keys, patience, batches, &mut tally).await;
+    tally.finish(&keys, output)?;
     // Every batch was answered, so the reader has come to its end.
     Ok(told.await.map_err(io::Error::other)??)
 }

@@ -96,6 +96,24 @@ fn with_keys_the_same_input_again_makes_no_job_twice() {
 }
 
 #[test]
+fn objects_keep_their_own_keys_and_the_others_get_one() {
+    let shell = Shell::new();
+    let args = ["push", "q", "--objects", "--keys", "import"];
+    let ran = shell.feed(&args, b"{\"key\":\"mine\"}\n{}\n");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let jobs = shell.json(&["jobs"]);
+    assert_eq!(jobs[0]["key"], "mine");
+    assert_eq!(jobs[1]["key"], "import:2");
+}
+
+#[test]
+fn in_a_directory_no_job_gets_a_key_that_nobody_asked_for() {
+    let shell = Shell::new();
+    shell.fill("q", 1);
+    assert_eq!(shell.json(&["jobs"])[0]["key"], Value::Null);
+}
+
+#[test]
 fn each_object_is_a_job_with_its_own_fields() {
     let shell = Shell::new();
     let input = r#"{"payload": {"to": "ada"}, "kind": "welcome", "priority": 1}

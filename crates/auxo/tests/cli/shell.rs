@@ -104,7 +104,8 @@ pub fn text(value: &Value) -> String {
         .to_owned()
 }
 
-fn auxo() -> Command {
+/// The binary, with pipes, and with nothing set up for it.
+pub fn auxo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_auxo"));
     command.env_remove("AUXO_DATA").env_remove("AUXO_SERVER");
     command
@@ -114,7 +115,8 @@ fn auxo() -> Command {
     command
 }
 
-fn finish(mut command: Command, stdin: &[u8]) -> Ran {
+/// Runs a command to its end with something on stdin.
+pub fn finish(mut command: Command, stdin: &[u8]) -> Ran {
     let mut child = command.spawn().unwrap();
     // A command that does not read its input may be gone already.
     let _ = child.stdin.take().unwrap().write_all(stdin);

@@ -30,17 +30,27 @@ impl Started {
 
     /// Reads stderr until a line has this text in it.
     pub fn says(&mut self, text: &str) -> String {
+        let line = self.may_say(text);
+        line.unwrap_or_else(|| panic!("it never said {text:?}"))
+    }
+
+    /// As [`Started::says`], of a command that may end without a word of it.
+    pub fn may_say(&mut self, text: &str) -> Option<String> {
         loop {
             let line = next(&mut self.err);
-            assert!(!line.is_empty(), "it never said {text:?}");
-            if line.contains(text) {
-                return line;
+            if line.is_empty() || line.contains(text) {
+                return Some(line).filter(|line| !line.is_empty());
             }
         }
     }
 
+    /// What the system calls it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, name: &str) {
-        let (signal, id) = (format!("-{name}"), self.child.id().to_string());
+        let (signal, id) = (format!("-{name}"), self.id().to_string());
         let sent = Command::new("kill").args([signal, id]).status().unwrap();
         assert!(sent.success());
     }

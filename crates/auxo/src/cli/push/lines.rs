@@ -1,6 +1,7 @@
 //! Cuts input into batches of jobs, one job a line, with bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::time::Duration;
 
 use auxo::core::job::{DEFAULT_KEY_WINDOW, Key, NewJob};
 use auxo::core::json::read;
@@ -10,12 +11,55 @@ use tokio::sync::mpsc;
 /// A batch ends when its lines have this many bytes, so that a few batches of large lines fit into memory and into a request.
 const BATCH_BYTES: usize = 512 << 10;
 
+/// How long a key that nobody asked for is held after its job was done: much longer than a batch is tried for, and long enough
+/// to repeat a command that gave up. Then it is forgotten, so that such keys do not pile up.
+const OWN_WINDOW: Duration = Duration::from_secs(60 * 60);
+
 /// How a line becomes a job.
 pub enum Form {
-    /// The line is the payload of a job like this one. With a prefix for keys, each gets the key `PREFIX:LINE`.
-    Payload(Box<JobSpec>, Option<String>),
+    /// The line is the payload of a job like this one.
+    Payload(Box<JobSpec>),
     /// The line is a job in JSON.
     Object,
+}
+
+/// Which key the job of a line gets, unless it has one.
+#[derive(Clone)]
+pub enum Keys {
+    /// None.
+    Without,
+    /// `PREFIX:LINE`, as the user wished.
+    Named(String),
+    /// `PREFIX:LINE` with a prefix that nobody else has, so that a batch whose answer was lost can be pushed again.
+    Own(String),
+}
+
+impl Keys {
+    /// Keys for one run of the command.
+    pub fn own() -> io::Result<Keys> {
+        let run = getrandom::u64().map_err(io::Error::other)?;
+        Ok(Keys::Own(format!("lines-{run:016x}")))
+    }
+
+    /// Whether this job has its key from here, without anybody's wish.
+    pub fn is_own(&self, job: &NewJob) -> bool {
+        let name = job.spec.key.as_ref().map(|key| key.name.as_str());
+        let rest = |prefix: &String| name.and_then(|name| name.strip_prefix(prefix.as_str()));
+        matches!(self, Keys::Own(prefix) if rest(prefix).is_some_and(|rest| rest.starts_with(':')))
+    }
+
+    fn of(&self, line: u64) -> Option<Key> {
+        let (prefix, window) = match self {
+            Keys::Without => return None,
+            Keys::Named(prefix) => (prefix, DEFAULT_KEY_WINDOW),
+            Keys::Own(prefix) => (prefix, OWN_WINDOW),
+        };
+        Some(Key {
+            name: format!("{prefix}:{line}"),
+            on_duplicate: OnDuplicate::Return,
+            window,
+        })
+    }
 }
 
 /// Some lines with their numbers, each a job or what is wrong with it.
@@ -31,6 +75,7 @@ pub struct Batch {
 pub struct Lines {
     pub queue: QueueName,
     pub form: Form,
+    pub keys: Keys,
     pub limits: Limits,
 }
 
@@ -92,7 +137,7 @@ impl Lines {
     /// The longest line that can be a job. In an object a byte of the payload may be written with up to six.
     fn longest(&self) -> usize {
         match self.form {
-            Form::Payload(..) => self.limits.payload,
+            Form::Payload(_) => self.limits.payload,
             Form::Object => self.limits.payload * 6 + (64 << 10),
         }
     }
@@ -101,24 +146,18 @@ impl Lines {
     fn job(&self, line: Result<Vec<u8>>, number: u64) -> Option<Result<NewJob>> {
         let spec = match (line, &self.form) {
             (Err(error), _) => Err(error),
-            (Ok(line), Form::Payload(like, keys)) => Ok(JobSpec {
+            (Ok(line), Form::Payload(like)) => Ok(JobSpec {
                 payload: line.into(),
-                key: keys.as_ref().map(|prefix| key(prefix, number)),
                 ..JobSpec::clone(like)
             }),
             (Ok(line), Form::Object) if line.trim_ascii().is_empty() => return None,
             (Ok(line), Form::Object) => read::push(&line),
         };
         let queue = self.queue.clone();
-        Some(spec.map(|spec| NewJob { queue, spec }))
-    }
-}
-
-fn key(prefix: &str, number: u64) -> Key {
-    Key {
-        name: format!("{prefix}:{number}"),
-        on_duplicate: OnDuplicate::Return,
-        window: DEFAULT_KEY_WINDOW,
+        Some(spec.map(|mut spec| {
+            spec.key = spec.key.or_else(|| self.keys.of(number));
+            NewJob { queue, spec }
+        }))
     }
 }
 
@@ -130,6 +169,7 @@ mod tests {
         Lines {
             queue: QueueName::new("q").unwrap(),
             form,
+            keys: Keys::Without,
             limits: Limits {
                 payload: 5,
                 batch: 2,
@@ -157,7 +197,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_job_and_one_that_is_too_long_is_an_error_of_its_own() {
-        let plain = lines(Form::Payload(Box::default(), None));
+        let plain = lines(Form::Payload(Box::default()));
         let all = read_all(&plain, b"one\ntwo\r\n\n12345\r\n123456\n1234567890\nend");
         let text = |number, text: &str| (number, text.to_owned());
         assert_eq!(
@@ -185,11 +225,26 @@ mod tests {
 
     #[test]
     fn keys_are_made_of_the_prefix_and_the_number_of_the_line() {
-        let keyed = lines(Form::Payload(Box::default(), Some("import".into())));
+        let mut keyed = lines(Form::Payload(Box::default()));
+        keyed.keys = Keys::Named("import".into());
         let job = keyed.job(Ok(b"x".to_vec()), 7).unwrap().unwrap();
+        assert!(!keyed.keys.is_own(&job));
         let key = job.spec.key.unwrap();
         assert_eq!(key.name, "import:7");
         assert_eq!(key.on_duplicate, OnDuplicate::Return);
+    }
+
+    #[test]
+    fn keys_that_nobody_asked_for_leave_those_of_the_objects_alone() {
+        let mut objects = lines(Form::Object);
+        objects.keys = Keys::own().unwrap();
+        let job = |text: &str| objects.job(Ok(text.into()), 7).unwrap().unwrap();
+        let (plain, keyed) = (job("{}"), job(r#"{"key":"mine"}"#));
+        assert!(objects.keys.is_own(&plain));
+        assert!(!objects.keys.is_own(&keyed));
+        assert_eq!(keyed.spec.key.unwrap().name, "mine");
+        let other = Keys::own().unwrap();
+        assert!(!other.is_own(&plain), "two runs have the same keys");
     }
 
     /// Gives out one line at a time, as a slow producer does.
@@ -206,7 +261,7 @@ mod tests {
     #[test]
     fn a_line_does_not_wait_for_those_that_are_not_written_yet() {
         let (sender, mut batches) = mpsc::channel(100);
-        let plain = lines(Form::Payload(Box::default(), None));
+        let plain = lines(Form::Payload(Box::default()));
         let parts: [&'static [u8]; 2] = [b"one\n", b"two\n"];
         plain.read(Slow(&mut parts.into_iter()), &sender).unwrap();
         drop(sender);

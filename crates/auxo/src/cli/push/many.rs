@@ -4,9 +4,10 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use auxo::core::engine::Accepted;
+use auxo::core::job::NewJob;
 use auxo::core::json::show;
 use auxo::core::text;
-use auxo::{Auxo, Code, Error, OnDuplicate, Pushed, Result};
+use auxo::{Auxo, Code, Error, Pushed, Result};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,12 +17,13 @@ use tokio::time::sleep;
 
 use super::super::failure::Failure;
 use super::super::output::{Output, clean};
-use super::lines::Batch;
+use super::away::Away;
+use super::lines::{Batch, Keys};
 
 /// How many batches are on their way at once: while one is made durable, the next ones are read, sent and sorted in.
 const IN_FLIGHT: usize = 4;
-/// How long a queue may give no answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// More than a call takes that is neither answered nor refused.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 /// How many refusals are shown.
 const SHOWN: usize = 5;
 
@@ -33,14 +35,21 @@ struct Answered {
 }
 
 /// Pushes everything that comes. The first batch that is not answered at all ends it; those on their way are waited for.
-pub async fn push(auxo: &Auxo, mut batches: mpsc::Receiver<Batch>, tally: &mut Tally) {
+pub async fn push(
+    auxo: &Auxo,
+    keys: &Keys,
+    patience: Duration,
+    mut batches: mpsc::Receiver<Batch>,
+    tally: &mut Tally,
+) {
+    let away = Away::new(patience, tally.bar.clone());
     // Begun in the order of the lines, so that the jobs have their order too.
     let mut flying = FuturesOrdered::new();
     let mut open = true;
     loop {
         tokio::select! {
             batch = batches.recv(), if open && flying.len() < IN_FLIGHT => match batch {
-                Some(batch) => flying.push_back(push_batch(auxo, batch)),
+                Some(batch) => flying.push_back(push_batch(auxo, keys, &away, batch)),
                 None => open = false,
             },
             Some(answered) = flying.next() => {
@@ -52,27 +61,35 @@ pub async fn push(auxo: &Auxo, mut batches: mpsc::Receiver<Batch>, tally: &mut T
     }
 }
 
-async fn push_batch(auxo: &Auxo, batch: Batch) -> Answered {
-    let safe = repeatable(&batch);
-    let began = Instant::now();
-    let mut pause = Duration::from_millis(50);
-    let answers = loop {
+async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answered {
+    let safe = repeatable(&batch, away.patience);
+    let (mut lost, mut pause) = (false, Duration::from_millis(50));
+    let mut answers = loop {
         // A clone is cheap: payloads are shared.
         let answer = auxo.service().push_each(batch.jobs.clone()).await;
-        let again = match &answer {
-            Err(error) => match error.code() {
-                Code::Unavailable | Code::RateLimited => true,
-                Code::UnknownOutcome => safe,
-                _ => false,
-            },
-            Ok(_) => false,
-        };
-        if !again || began.elapsed() >= PATIENCE {
-            break answer;
+        match &answer {
+            Ok(_) => away.is_back(),
+            Err(error) if may_try_again(error, safe) && away.may_come_back(error) => {
+                lost |= error.code() == Code::UnknownOutcome;
+                sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+                continue;
+            }
+            Err(_) => {}
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(2));
+        break answer;
     };
+    for (job, answer) in batch.jobs.iter().zip(answers.iter_mut().flatten()) {
+        match (job, answer) {
+            // Nobody else has the key: an earlier try made the job.
+            (Ok(job), Ok(pushed)) if keys.is_own(job) => pushed.how = Accepted::New,
+            (_, Err(error)) if lost && error.code() == Code::DuplicateKey => {
+                let message = format!("{}, perhaps by this line itself", error.message());
+                *error = Error::new(error.code(), message);
+            }
+            _ => {}
+        }
+    }
     Answered {
         lines: batch.lines,
         bytes: batch.bytes,
@@ -80,12 +97,21 @@ async fn push_batch(auxo: &Auxo, batch: Batch) -> Answered {
     }
 }
 
-/// Whether a second push of the batch can make no job twice.
-fn repeatable(batch: &Batch) -> bool {
-    let returns = |key: &auxo::core::job::Key| key.on_duplicate == OnDuplicate::Return;
-    let jobs = batch.jobs.iter().flatten();
-    jobs.map(|job| job.spec.key.as_ref())
-        .all(|key| key.is_some_and(returns))
+fn may_try_again(error: &Error, safe: bool) -> bool {
+    match error.code() {
+        Code::Unavailable | Code::RateLimited => true,
+        Code::UnknownOutcome => safe,
+        _ => false,
+    }
+}
+
+/// Whether a second push of the batch can make no job twice: every job has a key that is held for as long as it is tried.
+fn repeatable(batch: &Batch, patience: Duration) -> bool {
+    let held = |job: &NewJob| {
+        let key = job.spec.key.as_ref();
+        key.is_some_and(|key| key.window >= patience + ON_ITS_WAY)
+    };
+    batch.jobs.iter().flatten().all(held)
 }
 
 /// What became of the lines.
@@ -167,7 +193,7 @@ impl Tally {
     }
 
     /// Tells what became of the lines. An error if not every line is a job now.
-    pub fn finish(self, output: &mut Output) -> Result<(), Failure> {
+    pub fn finish(self, keys: &Keys, output: &mut Output) -> Result<(), Failure> {
         self.bar.finish_and_clear();
         for (line, error) in &self.first {
             eprintln!(
@@ -185,6 +211,12 @@ impl Tally {
         } else {
             let took = text::duration(self.began.elapsed());
             output.line(format!("{} in {took}", self.words()))?;
+        }
+        if let (Keys::Own(prefix), Some(_)) = (keys, &self.trouble) {
+            eprintln!(
+                "to go on, repeat the command with the same input and --keys {prefix}, within an hour: \
+                 lines that are jobs already make no second one"
+            );
         }
         match (self.trouble, self.refused) {
             (Some(error), _) => Err(error.into()),

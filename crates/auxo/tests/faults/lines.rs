@@ -1,0 +1,164 @@
+//! `auxo push --lines` through a server that goes away in the middle.
+
+use std::io::Write;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Instant;
+
+use auxo::core::Engine;
+use auxo::core::engine::Query;
+
+use crate::proxy::{Lane, Plan, Proxy};
+use crate::raw::ask;
+use crate::server::{PATIENCE, Server};
+use crate::shell::{self, Ran};
+use crate::started::Started;
+
+const LINES: u64 = 12_000;
+/// The input comes in this many parts, so that some is left when the server is killed.
+const PARTS: u64 = 3;
+
+/// `seq 1 LINES | auxo push q --lines …`, where each part but the first waits for a signal.
+fn push(server: &Server, args: &[&str]) -> (Started, Sender<()>) {
+    let (output, mut input) = std::io::pipe().unwrap();
+    let mut command = shell::auxo();
+    command
+        .args(["push", "q", "--lines", "--server", &server.url()])
+        .args(args)
+        .stdin(output);
+    let started = Started::new(command);
+    let (next, told) = channel();
+    std::thread::spawn(move || {
+        for part in 0..PARTS {
+            let (from, to) = (LINES * part / PARTS, LINES * (part + 1) / PARTS);
+            let lines: String = (from + 1..=to).map(|line| format!("{line}\n")).collect();
+            // A command that has given up does not read to the end.
+            let _ = input.write_all(lines.as_bytes());
+            // Who has let go of it waits for nothing.
+            let _ = told.recv();
+        }
+    });
+    (started, next)
+}
+
+/// Waits until so many lines are jobs.
+async fn until_accepted(server: &Server, lines: u64) {
+    let began = Instant::now();
+    loop {
+        let (_, queue) = ask(server.address, "GET", "/v1/queues/q", "").await;
+        if queue["books"]["accepted"].as_u64() >= Some(lines) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{queue}");
+    }
+}
+
+/// The payloads of all jobs, sorted.
+async fn payloads(server: &Server) -> Vec<u64> {
+    let client = server.client();
+    let mut query = Query {
+        limit: 1000,
+        ..Query::default()
+    };
+    let mut all = Vec::new();
+    loop {
+        let page = client.list(query.clone()).await.unwrap();
+        let number = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().parse::<u64>().unwrap();
+        all.extend(page.jobs.iter().map(|job| number(&job.payload)));
+        query.cursor = page.next;
+        if query.cursor.is_none() {
+            all.sort_unstable();
+            return all;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_go_on_by_themselves_when_a_killed_server_is_back_and_none_is_lost_or_doubled() {
+    let mut server = Server::start();
+    let (mut command, next) = push(&server, &[]);
+    for part in 1..PARTS {
+        until_accepted(&server, LINES * part / PARTS - LINES / 6).await;
+        server.kill();
+        next.send(()).unwrap();
+        command.says("the server is away; trying again for 1m");
+        server.again();
+        command.says("the server is back after ");
+    }
+    drop(next);
+    let ran = command.finish();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let summary = format!("{LINES} pushed, ");
+    assert!(ran.out.starts_with(&summary), "{ran:?}");
+    assert!(!ran.out.contains("there already"), "{ran:?}");
+    let expected: Vec<u64> = (1..=LINES).collect();
+    assert!(payloads(&server).await == expected, "lost or doubled");
+    server.audit();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_gave_up_says_how_to_go_on_and_what_was_there_is_not_doubled() {
+    let mut server = Server::start();
+    let (command, next) = push(&server, &["--patience", "100ms"]);
+    until_accepted(&server, LINES / 6).await;
+    server.kill();
+    drop(next);
+    let ran = command.finish();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains(" unanswered, "), "{ran:?}");
+    let pushed: u64 = ran.out.split(' ').next().unwrap().parse().unwrap();
+    let keys = ran.err.split("--keys ").nth(1).expect("what to do");
+    let keys = keys.split(',').next().unwrap();
+    server.again();
+    let there = payloads(&server).await;
+    assert!(there.len() as u64 >= pushed, "answered and missing");
+    let (command, _) = push(&server, &["--keys", keys]);
+    let ran = command.finish();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let summary = format!(
+        "{} pushed, {} there already, ",
+        LINES - there.len() as u64,
+        there.len()
+    );
+    assert!(ran.out.starts_with(&summary), "{summary}: {ran:?}");
+    let expected: Vec<u64> = (1..=LINES).collect();
+    assert!(payloads(&server).await == expected, "lost or doubled");
+    server.audit();
+}
+
+/// Pushes through a network that loses the first four answers: as often as the client tries by itself.
+async fn push_unheard(server: &Server, args: &[&str], input: &str) -> Ran {
+    let mut connections = 0;
+    let plan = move || {
+        connections += 1;
+        let down = Lane {
+            reset_at: (connections <= 4).then_some(0),
+            ..Lane::default()
+        };
+        Plan {
+            down,
+            ..Plan::default()
+        }
+    };
+    let proxy = Proxy::new(server.address, plan).await;
+    let mut command = shell::auxo();
+    let url = format!("http://{}", proxy.address);
+    command.args(["push", "q", "--server", &url]).args(args);
+    shell::finish(command, input.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_whose_answers_got_lost_count_as_pushed_and_those_with_keys_of_their_own_are_named() {
+    let server = Server::start();
+    let ran = push_unheard(&server, &["--lines"], "1\n2\n").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.starts_with("2 pushed, "), "{ran:?}");
+    assert!(!ran.out.contains("there already"), "{ran:?}");
+    assert!(ran.err.contains("the server is away"), "{ran:?}");
+    let objects = "{\"payload\":3}\n{\"payload\":4,\"key\":\"mine\"}\n";
+    let ran = push_unheard(&server, &["--objects"], objects).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.starts_with("1 pushed, 1 refused, "), "{ran:?}");
+    assert!(ran.err.contains("line 2: duplicate_key: "), "{ran:?}");
+    assert!(ran.err.contains("perhaps by this line itself"), "{ran:?}");
+    assert_eq!(payloads(&server).await, [1, 2, 3, 4]);
+}

@@ -1,0 +1,23 @@
+//! What goes wrong around a server: kills, signals, cut and lame networks, failing disks. The server is the real binary over
+//! a real directory unless a test needs a disk that fails on demand.
+
+// Shared with the tests of the command line, which need more of them than these do.
+#[allow(dead_code)]
+#[path = "../cli/shell.rs"]
+mod shell;
+#[allow(dead_code)]
+#[path = "../cli/started.rs"]
+mod started;
+
+mod by_hand;
+mod load;
+mod proxy;
+mod raw;
+mod server;
+mod tale;
+
+mod bytes;
+mod cuts;
+mod kills;
+mod lines;
+mod stop;

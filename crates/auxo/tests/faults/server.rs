@@ -1,0 +1,135 @@
+//! `auxo serve` as a process of its own, on a data directory that outlives it and a port that it comes back to.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use auxo::Remote;
+use tempfile::TempDir;
+
+use crate::shell::{self, Ran};
+use crate::started::Started;
+
+/// Longer than anything takes; only a broken test waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that may be down.
+pub struct Server {
+    dir: TempDir,
+    flags: Vec<&'static str>,
+    pub address: SocketAddr,
+    running: Option<Started>,
+}
+
+impl Server {
+    pub fn start() -> Server {
+        Server::with(&[])
+    }
+
+    /// With more flags.
+    pub fn with(flags: &[&'static str]) -> Server {
+        let mut server = Server {
+            dir: TempDir::new().unwrap(),
+            flags: flags.to_vec(),
+            address: "127.0.0.1:0".parse().unwrap(),
+            running: None,
+        };
+        server.again();
+        server
+    }
+
+    /// Starts it, after the first time on the port that it had.
+    pub fn again(&mut self) {
+        let began = Instant::now();
+        // Another program may have got the port for a moment.
+        while !self.begin() {
+            assert!(began.elapsed() < PATIENCE, "{} is taken", self.address);
+        }
+    }
+
+    fn begin(&mut self) -> bool {
+        let mut command = shell::auxo();
+        command
+            .args(["serve", "--http", &self.address.to_string()])
+            .args(&self.flags)
+            .env("AUXO_DATA", self.dir.path())
+            .stdin(Stdio::null());
+        let mut started = Started::new(command);
+        let Some(line) = started.may_say("listens on http://") else {
+            let ran = started.finish();
+            assert_eq!(ran.code, 1, "{ran:?}");
+            return false;
+        };
+        self.address = line
+            .rsplit("http://")
+            .next()
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        self.running = Some(started);
+        true
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn client(&self) -> Remote {
+        Remote::new(&self.url()).unwrap()
+    }
+
+    fn running(&self) -> &Started {
+        self.running.as_ref().expect("it runs")
+    }
+
+    pub fn signal(&self, name: &str) {
+        self.running().signal(name);
+    }
+
+    /// Reads what it says until this is part of it.
+    pub fn says(&mut self, text: &str) -> String {
+        self.running.as_mut().expect("it runs").says(text)
+    }
+
+    /// Waits for its end.
+    pub fn ended(&mut self) -> Ran {
+        self.running.take().expect("it runs").finish()
+    }
+
+    /// Ends it without a warning.
+    pub fn kill(&mut self) {
+        self.signal("KILL");
+        self.ended();
+    }
+
+    /// Runs a command of the binary on it that must succeed, and answers with what it printed.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let mut command = shell::auxo();
+        command.args(args).env("AUXO_SERVER", self.url());
+        let ran = shell::finish(command, b"");
+        assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
+        ran.out
+    }
+
+    /// Reads every job and holds the books against them, through the server or, when it is down, in its directory.
+    pub fn audit(&self) {
+        if self.running.is_some() {
+            self.ok(&["audit"]);
+            return;
+        }
+        let mut command = shell::auxo();
+        command.arg("audit").env("AUXO_DATA", self.dir.path());
+        let ran = shell::finish(command, b"");
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that fails leaves no process behind.
+        if self.running.is_some() {
+            self.kill();
+        }
+    }
+}
