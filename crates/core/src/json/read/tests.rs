@@ -156,6 +156,18 @@ fn a_wrong_field_is_named() {
 }
 
 #[test]
+fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+    let read = |text: &str| read::push(format!("{{\"priority\":{text}}}").as_bytes());
+    for (text, number) in [("5.0", 5), ("1e3", 1000), ("0.0", 0), ("4294967295.0", u32::MAX)] {
+        assert_eq!(read(text).unwrap().priority, number, "{text}");
+    }
+    for text in ["5.5", "-1.0", "4294967296.0", "1e300"] {
+        let error = refusal(read(text));
+        assert!(error.message().contains("a whole number"), "{text}: {error}");
+    }
+}
+
+#[test]
 fn a_body_that_is_not_json_is_refused() {
     for body in [
         &b""[..],
