@@ -269,8 +269,7 @@ pub(super) fn u32(raw: &RawValue) -> Result<u32> {
 }
 
 pub(super) fn u64(raw: &RawValue) -> Result<u64> {
-    whole(raw.get())
-        .ok_or_else(|| expected("a whole number from 0 to 18446744073709551615", raw))
+    whole(raw.get()).ok_or_else(|| expected("a whole number from 0 to 18446744073709551615", raw))
 }
 
 /// A whole number. `5000.0` is one too, as JSON Schema has it and as programs write it that compute with fractions.
