@@ -1,6 +1,8 @@
 //! The description of every call, made from the routes themselves: OpenAPI 3.1, and a page to read.
 
+mod links;
 mod page;
+mod rules;
 
 use std::sync::LazyLock;
 
@@ -33,6 +35,8 @@ pub fn document() -> Value {
             add_problems(operation);
         }
     }
+    rules::apply(&mut document);
+    links::apply(&mut document);
     document
 }
 
@@ -59,12 +63,12 @@ fn add_path_parameters(path: &str, operation: &mut Value) {
         _ => "its name",
     };
     let shape = |name: &str| match name {
-        "queue" => {
-            json!({ "type": "string", "pattern": "^[A-Za-z0-9_.:;$()+/][A-Za-z0-9_.:;$()+/-]{0,199}$" })
+        "queue" => json!({ "type": "string", "pattern": rules::QUEUE_IN_PATH }),
+        "id" => json!({ "type": "string", "pattern": rules::ID, "format": "id" }),
+        "key" => {
+            json!({ "type": "string", "minLength": 1, "maxLength": 512, "pattern": rules::LINE })
         }
-        "id" => json!({ "type": "string", "pattern": "^[0-9]{1,20}$" }),
-        "key" => json!({ "type": "string", "minLength": 1, "maxLength": 512 }),
-        _ => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
+        _ => json!({ "type": "string", "minLength": 1, "maxLength": 200, "pattern": rules::LINE }),
     };
     let names = path
         .split('{')

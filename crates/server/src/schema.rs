@@ -91,6 +91,17 @@ pub struct Well {
     status: String,
 }
 
+/// Something that happened, as a server-sent event.
+#[derive(ToSchema)]
+pub struct Told {
+    /// Where a client that comes back goes on.
+    id: Option<String>,
+    /// What happened to a job, or `missed`.
+    event: String,
+    /// JSON: `{sequence, at, queue, id, event, by?, note?}`, or `{missed, restarted?}`.
+    data: String,
+}
+
 /// A process that serves this queue.
 #[derive(ToSchema)]
 pub struct Node {

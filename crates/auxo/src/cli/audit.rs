@@ -52,10 +52,14 @@ pub async fn run(_args: Args, context: &mut Context) -> Result<(), Failure> {
             }),
         )?;
         output.flush()?;
+        let counted = |count: u64, one: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {one}s"),
+        };
         eprintln!(
-            "{} jobs read, {} problems",
-            audit.jobs,
-            audit.problems.len()
+            "{} read, {}",
+            counted(audit.jobs, "job"),
+            counted(audit.problems.len() as u64, "problem")
         );
         for problem in &audit.problems {
             eprintln!("problem: {problem}");

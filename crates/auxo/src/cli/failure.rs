@@ -89,9 +89,7 @@ fn hint(error: &Error) -> String {
         Code::NotFound if error.message().contains("no queue") => {
             "`auxo queues` shows what is there; a push makes a queue, and so does --create with `auxo pause` and `auxo queues set`"
         }
-        Code::NotFound => {
-            "`auxo queues`, `auxo topics list` and `auxo schedules list` show what is there"
-        }
+        Code::NotFound => "`auxo queues`, `auxo topics` and `auxo schedules` show what is there",
         Code::DuplicateKey => {
             let job = error.job().map_or("ID".into(), |id| id.to_string());
             return format!(
@@ -176,7 +174,7 @@ mod tests {
             (
                 Code::NotFound,
                 "there is no schedule nightly",
-                "auxo schedules list",
+                "auxo schedules",
                 true,
             ),
             (

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   auxo schedules set nightly reports --cron '30 2 * * *' --zone Europe/Berlin
   auxo schedules set pulse health --every 30s '{\"check\":\"all\"}' --ttl 30s
-  auxo schedules list
+  auxo schedules
   auxo schedules delete nightly
 
 Ticks make jobs while the server runs, or a process has the data directory open; what was missed
@@ -31,12 +31,12 @@ meanwhile is made up for as --missed says.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Show all schedules.
+    /// Show all schedules, as without a command.
     List,
     /// Add or replace a schedule.
     Set(Box<SetArgs>),
@@ -78,9 +78,9 @@ struct SetArgs {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     match args.verb {
-        Verb::List => list(context).await,
-        Verb::Set(args) => set(*args, context).await,
-        Verb::Delete { name } => {
+        None | Some(Verb::List) => list(context).await,
+        Some(Verb::Set(args)) => set(*args, context).await,
+        Some(Verb::Delete { name }) => {
             let auxo = context.open(Missing::Refuse).await?;
             auxo.unschedule(&name).await?;
             if context.output.is_json() {

@@ -13,7 +13,7 @@ use auxo_server::{About, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::config::{Config, Flags, note_strangers, sync_text};
-use super::context::{Context, Missing, check};
+use super::context::{Context, Missing, SERVER, check};
 use super::failure::Failure;
 use super::signals::Signals;
 
@@ -182,7 +182,17 @@ fn greet(config: &Config, address: SocketAddr) {
     eprintln!("  data   {}", whole(&config.data).display());
     eprintln!("  sync   {}: {}", sync_text(config.sync), risk(config.sync));
     eprintln!("  docs   http://{address}/docs");
-    eprintln!("try: auxo push mail hello --server http://{address}");
+    eprintln!("try: {}", first_step(address));
+}
+
+/// The program as it was called, which is not always in the PATH, and the server only if it is not the one that is meant anyway.
+fn first_step(address: SocketAddr) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "auxo".to_owned());
+    let url = format!("http://{address}");
+    match url == SERVER {
+        true => format!("{program} push mail hello"),
+        false => format!("{program} push mail hello --server {url}"),
+    }
 }
 
 fn risk(sync: Sync) -> String {

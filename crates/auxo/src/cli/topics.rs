@@ -18,19 +18,19 @@ Examples:
   auxo topics subscribe orders billing billing-queue
   auxo topics subscribe orders shipping shipping-queue --pattern 'order.*.paid'
   auxo topics publish orders '{\"id\":7}' --routing-key order.7.paid
-  auxo topics list";
+  auxo topics";
 
 /// Fan-out: publish to a topic, and every subscription's queue gets a job.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Show all subscriptions.
+    /// Show all subscriptions, as without a command.
     List,
     /// Add or replace a subscription.
     Subscribe(SubscribeArgs),
@@ -74,10 +74,10 @@ struct PublishArgs {
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     match args.verb {
-        Verb::List => list(context).await,
-        Verb::Subscribe(args) => subscribe(args, context).await,
-        Verb::Unsubscribe { topic, name } => unsubscribe(topic, name, context).await,
-        Verb::Publish(args) => publish(*args, context).await,
+        None | Some(Verb::List) => list(context).await,
+        Some(Verb::Subscribe(args)) => subscribe(args, context).await,
+        Some(Verb::Unsubscribe { topic, name }) => unsubscribe(topic, name, context).await,
+        Some(Verb::Publish(args)) => publish(*args, context).await,
     }
 }
 

@@ -324,13 +324,24 @@ pub(super) fn boolean(raw: &RawValue) -> Result<bool> {
 }
 
 pub(super) fn u32(raw: &RawValue) -> Result<u32> {
-    serde_json::from_str(raw.get())
-        .map_err(|_| expected("a whole number from 0 to 4294967295", raw))
+    whole(raw.get())
+        .and_then(|number| number.try_into().ok())
+        .ok_or_else(|| expected("a whole number from 0 to 4294967295", raw))
 }
 
 pub(super) fn u64(raw: &RawValue) -> Result<u64> {
-    serde_json::from_str(raw.get())
-        .map_err(|_| expected("a whole number from 0 to 18446744073709551615", raw))
+    whole(raw.get()).ok_or_else(|| expected("a whole number from 0 to 18446744073709551615", raw))
+}
+
+/// A whole number. `5000.0` is one too, as JSON Schema has it and as programs write it that compute with fractions.
+fn whole(text: &str) -> Option<u64> {
+    // From here on a fraction may be lost in reading.
+    const FINE: f64 = (1_u64 << 52) as f64;
+    serde_json::from_str(text).ok().or_else(|| {
+        let number: f64 = serde_json::from_str(text).ok()?;
+        let is_whole = (0.0..FINE).contains(&number) && number.fract() == 0.0;
+        is_whole.then_some(number as u64)
+    })
 }
 
 pub(super) fn f64(raw: &RawValue) -> Result<f64> {

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::events::{Start, Told, Watcher};
 use crate::extract::Pairs;
 use crate::problem::Answer;
+use crate::schema;
 
 /// How often a quiet stream shows that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -34,7 +35,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
         ("queue" = Option<String>, Query, description = "only of this queue"),
         ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was seen"),
     ),
-    responses((status = 200, description = "the events", body = String, content_type = "text/event-stream"))
+    responses((status = 200, description = "the events", body = schema::Told, content_type = "text/event-stream"))
 )]
 pub async fn events(
     State(app): State<Arc<App>>,
@@ -53,6 +54,8 @@ fn wanted(pairs: &[(String, String)]) -> Result<Option<QueueName>, Error> {
     for (name, value) in pairs {
         match name.as_str() {
             "queue" if queue.is_some() => return Err(Error::bad_request("queue: is there twice")),
+            // Without a value it counts as left out, as in a list of jobs.
+            "queue" if value.is_empty() => {}
             "queue" => queue = Some(QueueName::new(value)?),
             _ => return Err(Error::bad_request("unknown parameter; known is queue")),
         }
@@ -122,5 +125,27 @@ fn event(telling: &Telling, told: &Told) -> Option<Event> {
             let event = Event::default().id(hub.id(*until)).event("missed");
             Some(event.data(data.to_string()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(query: &[(&str, &str)]) -> Result<Option<QueueName>, Error> {
+        let pairs = query
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        wanted(&pairs.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_queue_without_a_name_means_every_queue() {
+        assert_eq!(asked(&[]).unwrap(), None);
+        assert_eq!(asked(&[("queue", "")]).unwrap(), None);
+        let named = asked(&[("queue", "mail")]).unwrap();
+        assert_eq!(named, Some(QueueName::new("mail").unwrap()));
+        assert!(asked(&[("queue", "two words")]).is_err());
+        assert!(asked(&[("queu", "")]).is_err());
     }
 }

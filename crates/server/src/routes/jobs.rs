@@ -19,7 +19,7 @@ use crate::schema;
 /// Queue by queue, in the order in which jobs would be handed out, then the dead, then the done. Go on with `next_cursor`
 /// until it is null. Any `header.NAME=VALUE` asks for a header.
 #[utoipa::path(
-    get, path = "/v1/jobs", tag = "jobs",
+    get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs",
     params(
         ("queue" = Option<String>, Query, description = "in this queue"),
         ("state" = Option<String>, Query, description = "in this state; several with commas"),
@@ -53,7 +53,7 @@ pub async fn list(State(app): State<Arc<App>>, Pairs(pairs): Pairs) -> Answer {
 
 /// Show a job with its timeline
 #[utoipa::path(
-    get, path = "/v1/jobs/{id}", tag = "jobs",
+    get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
     responses(
         (status = 200, description = "the job", body = schema::Job),
         (status = 404, description = "there is no such job", body = schema::Problem, content_type = "application/problem+json"),
@@ -94,7 +94,7 @@ async fn find(app: &App, which: Which) -> Answer {
 
 /// Say why a job is not running
 #[utoipa::path(
-    get, path = "/v1/jobs/{id}/explain", tag = "jobs",
+    get, path = "/v1/jobs/{id}/explain", operation_id = "explain_job", tag = "jobs",
     responses((status = 200, description = "the reason, also for a job that is not there", body = schema::Explanation))
 )]
 pub async fn explain(State(app): State<Arc<App>>, Names(id): Names<String>) -> Answer {
@@ -166,7 +166,7 @@ pub async fn reschedule(
 
 /// Delete a job that is not leased
 #[utoipa::path(
-    delete, path = "/v1/jobs/{id}", tag = "jobs",
+    delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
     responses(
         (status = 200, description = "it is gone", body = schema::Moved),
         (status = 404, description = "there is no such job", body = schema::Problem, content_type = "application/problem+json"),

@@ -19,7 +19,7 @@ use crate::schema;
 
 /// Show all queues
 #[utoipa::path(
-    get, path = "/v1/queues", tag = "queues",
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
     responses((status = 200, description = "the queues in the order of their names", body = schema::Queues))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
@@ -30,7 +30,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer {
 
 /// Show a queue
 #[utoipa::path(
-    get, path = "/v1/queues/{queue}", tag = "queues",
+    get, path = "/v1/queues/{queue}", operation_id = "show_queue", tag = "queues",
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
         (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
@@ -44,7 +44,7 @@ pub async fn show(State(app): State<Arc<App>>, InQueue(queue): InQueue) -> Answe
 ///
 /// What is left out stays as it is; a limit that is null is taken away.
 #[utoipa::path(
-    put, path = "/v1/queues/{queue}", tag = "queues",
+    put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
     request_body = schema::QueueConfig,
     responses((status = 200, description = "the queue", body = schema::Queue))
 )]
@@ -138,7 +138,8 @@ fn optional<T: Default + DeserializeOwned>(body: &Body) -> Result<T, Error> {
     if body.bytes.trim_ascii().is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(&body.bytes).map_err(|error| {
+    let read = serde_json::from_slice::<Option<T>>(&body.bytes);
+    read.map(Option::unwrap_or_default).map_err(|error| {
         // It quotes what it does not know, however long that is.
         let mut error = text::one_line(&error.to_string());
         error.truncate(error.floor_char_boundary(200));

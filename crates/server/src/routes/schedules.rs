@@ -19,7 +19,7 @@ use crate::schema;
 
 /// Show all schedules
 #[utoipa::path(
-    get, path = "/v1/schedules", tag = "schedules",
+    get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
     responses((status = 200, description = "the schedules in the order of their names", body = schema::Schedules))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
@@ -30,7 +30,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer {
 
 /// Show a schedule
 #[utoipa::path(
-    get, path = "/v1/schedules/{name}", tag = "schedules",
+    get, path = "/v1/schedules/{name}", operation_id = "show_schedule", tag = "schedules",
     responses(
         (status = 200, description = "the schedule", body = schema::Schedule),
         (status = 404, description = "there is no such schedule", body = schema::Problem, content_type = "application/problem+json"),
@@ -44,7 +44,7 @@ pub async fn show(State(app): State<Arc<App>>, Names(name): Names<String>) -> An
 ///
 /// Its next tick is computed from now.
 #[utoipa::path(
-    put, path = "/v1/schedules/{name}", tag = "schedules",
+    put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
     request_body = schema::NewSchedule,
     responses((status = 200, description = "the schedule with its next tick", body = schema::Schedule))
 )]
@@ -59,7 +59,7 @@ pub async fn set(State(app): State<Arc<App>>, Names(name): Names<String>, body: 
 ///
 /// The jobs that it made stay.
 #[utoipa::path(
-    delete, path = "/v1/schedules/{name}", tag = "schedules",
+    delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
     responses(
         (status = 204, description = "it is gone"),
         (status = 404, description = "there is no such schedule", body = schema::Problem, content_type = "application/problem+json"),

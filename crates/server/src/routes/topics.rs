@@ -17,7 +17,7 @@ use crate::schema;
 
 /// Show all subscriptions
 #[utoipa::path(
-    get, path = "/v1/topics", tag = "topics",
+    get, path = "/v1/topics", operation_id = "list_subscriptions", tag = "topics",
     responses((status = 200, description = "the subscriptions of all topics", body = schema::Subscriptions))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {

@@ -46,7 +46,7 @@ pub struct NewJob {
 
 /// How long to wait after a failure.
 #[derive(ToSchema)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Backoff {
     Exponential {
         base: Option<Span>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
-use super::{Any, Backoff, Moment, NewJob, OnDuplicate, Pushed, Span, State};
+use super::{Any, Backoff, Moment, NewJob, OnDuplicate, Pushed, Span};
 
 /// A queue.
 #[derive(ToSchema)]
@@ -105,7 +105,18 @@ pub enum What {
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
-    states: Option<Vec<State>>,
+    states: Option<Vec<Purgeable>>,
+}
+
+/// A state in which a job can be deleted. Leased jobs are cancelled instead.
+#[derive(ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Purgeable {
+    Scheduled,
+    Ready,
+    Done,
+    Dead,
+    Cancelled,
 }
 
 #[derive(ToSchema)]

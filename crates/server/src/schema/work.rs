@@ -27,31 +27,48 @@ pub struct Leases {
 
 /// The end of a lease.
 #[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Settle {
-    token: String,
-    outcome: Outcome,
-    /// With fail or bury: what went wrong.
-    error: Option<String>,
-    /// With fail, release or snooze: how long until it is due again.
-    delay: Option<Span>,
-    /// With fail: false means never again.
-    retry: Option<bool>,
-    /// With release or bury: a new priority.
-    priority: Option<u32>,
-    /// With ack: kept for the job's retention.
-    result: Option<Any>,
-    result_base64: Option<String>,
-}
-
-#[derive(ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    Ack,
-    Fail,
-    Release,
-    Bury,
-    Snooze,
+#[serde(tag = "outcome", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Settle {
+    /// It is done.
+    Ack {
+        token: String,
+        /// Kept for the job's retention.
+        result: Option<Any>,
+        /// Any bytes, in base64. Not beside `result`.
+        result_base64: Option<String>,
+    },
+    /// It did not work: again later, or dead after the last attempt.
+    Fail {
+        token: String,
+        /// What went wrong.
+        error: Option<String>,
+        /// How long until it is due again; by the job's backoff unless said.
+        delay: Option<Span>,
+        /// False means never again.
+        retry: Option<bool>,
+    },
+    /// Given back, without a failure.
+    Release {
+        token: String,
+        /// How long until it is due again: at once unless said.
+        delay: Option<Span>,
+        /// A new priority.
+        priority: Option<u32>,
+    },
+    /// Dead, until somebody kicks it.
+    Bury {
+        token: String,
+        /// What went wrong.
+        error: Option<String>,
+        /// A new priority.
+        priority: Option<u32>,
+    },
+    /// Again later, without a failure.
+    Snooze {
+        token: String,
+        /// How long until it is due again.
+        delay: Span,
+    },
 }
 
 /// One, or up to 1,000 that are answered each for itself.

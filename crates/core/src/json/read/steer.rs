@@ -17,7 +17,11 @@ pub const DEFAULT_LIMIT: u32 = 100;
 /// A filter with `cursor` and `limit` (100) beside its fields.
 pub fn query(body: &[u8]) -> Result<Query> {
     let mut fields = Fields::of(body)?;
-    let query = page(&mut fields, filter)?;
+    let query = Query {
+        filter: filter(&mut fields)?,
+        cursor: fields.get("cursor", string)?.map(Cursor),
+        limit: fields.get("limit", u32)?.unwrap_or(DEFAULT_LIMIT),
+    };
     fields.finish()?;
     Ok(query)
 }
@@ -54,17 +58,6 @@ pub fn query_pairs<'p>(pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> R
 
 fn twice(name: &str) -> Error {
     Error::bad_request(format!("{}: is there twice", one_line(&clip(name))))
-}
-
-fn page<'a>(
-    fields: &mut Fields<'a>,
-    filter: impl FnOnce(&mut Fields<'a>) -> Result<Filter>,
-) -> Result<Query> {
-    Ok(Query {
-        filter: filter(fields)?,
-        cursor: fields.get("cursor", string)?.map(Cursor),
-        limit: fields.get("limit", u32)?.unwrap_or(DEFAULT_LIMIT),
-    })
 }
 
 fn filter(fields: &mut Fields<'_>) -> Result<Filter> {
@@ -134,9 +127,17 @@ pub fn order(body: &[u8]) -> Result<Order> {
 fn target(fields: &mut Fields<'_>) -> Result<Target> {
     let ids = fields.get("ids", each("a list of job ids", 100_000, id))?;
     let filter = fields.object("filter", filter)?;
+    let cursor = fields.get("cursor", string)?.map(Cursor);
+    let limit = fields.get("limit", u32)?;
     match (ids, filter) {
+        (Some(_), None) if cursor.is_some() => Err(fields.wrong("cursor", "goes with filter only")),
+        (Some(_), None) if limit.is_some() => Err(fields.wrong("limit", "goes with filter only")),
         (Some(ids), None) => Ok(Target::Jobs(ids)),
-        (None, Some(filter)) => Ok(Target::Matching(page(fields, |_| Ok(filter))?)),
+        (None, Some(filter)) => Ok(Target::Matching(Query {
+            filter,
+            cursor,
+            limit: limit.unwrap_or(DEFAULT_LIMIT),
+        })),
         (Some(_), Some(_)) => Err(fields.wrong("filter", "stands beside ids")),
         (None, None) => Err(fields.wrong("filter", "is missing, or ids: which jobs?")),
     }

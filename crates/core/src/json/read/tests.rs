@@ -156,6 +156,26 @@ fn a_wrong_field_is_named() {
 }
 
 #[test]
+fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+    let read = |text: &str| read::push(format!("{{\"priority\":{text}}}").as_bytes());
+    for (text, number) in [
+        ("5.0", 5),
+        ("1e3", 1000),
+        ("0.0", 0),
+        ("4294967295.0", u32::MAX),
+    ] {
+        assert_eq!(read(text).unwrap().priority, number, "{text}");
+    }
+    for text in ["5.5", "-1.0", "4294967296.0", "1e300"] {
+        let error = refusal(read(text));
+        assert!(
+            error.message().contains("a whole number"),
+            "{text}: {error}"
+        );
+    }
+}
+
+#[test]
 fn a_body_that_is_not_json_is_refused() {
     for body in [
         &b""[..],
@@ -315,6 +335,8 @@ fn a_bulk_order_must_say_which_jobs() {
     assert!(matches!(all.target, Target::Matching(query) if query.limit == 7));
     let named = order(json!({"action": "kick", "ids": ["7", 8]})).unwrap();
     assert_eq!(named.target, Target::Jobs(vec![JobId(7), JobId(8)]));
+    let unset = json!({"action": "kick", "ids": [], "cursor": null, "limit": null});
+    assert!(order(unset).is_ok(), "null is as good as absent");
     for (body, part) in [
         (json!({"action": "delete"}), "filter: is missing"),
         (
@@ -334,6 +356,10 @@ fn a_bulk_order_must_say_which_jobs() {
             "run_at: is missing",
         ),
         (json!({"action": "kick", "ids": ["x"]}), "ids: job id"),
+        (
+            json!({"action": "kick", "ids": [], "limit": 5}),
+            "limit: goes with filter only",
+        ),
     ] {
         let error = refusal(order(body));
         assert!(error.message().contains(part), "{error}");

@@ -1,0 +1,62 @@
+//! A server of the tour's own.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// The real binary, on a free port and in a directory of its own. It ends with the value.
+pub struct Server {
+    child: Child,
+    url: String,
+    _says: BufReader<ChildStderr>,
+    _dir: TempDir,
+}
+
+impl Server {
+    pub fn start() -> Server {
+        let dir = TempDir::new().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_auxo"))
+            .args(["serve", "--http", "127.0.0.1:0", "--data"])
+            .arg(dir.path().join("data"))
+            .env_remove("AUXO_DATA")
+            .env_remove("AUXO_SERVER")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut says = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        says.read_line(&mut line).unwrap();
+        let url = line.split_whitespace().last().unwrap_or_default();
+        assert!(url.starts_with("http://"), "{line}");
+        Server {
+            child,
+            url: url.to_owned(),
+            _says: says,
+            _dir: dir,
+        }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A PATH in which `auxo` is the binary under test.
+    pub fn path(&self) -> OsString {
+        let binary = Path::new(env!("CARGO_BIN_EXE_auxo")).parent().unwrap();
+        let mut path = binary.as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        path
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already, and then the test has said so.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

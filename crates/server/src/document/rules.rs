@@ -1,0 +1,318 @@
+//! What a value must be besides its type: how long, how large, of which letters, and what does not stand beside what.
+//!
+//! A name means the same wherever it stands, so most rules hang on the name of a field alone. The numbers are those of
+//! [`Limits`]. Sizes there are bytes while a schema counts letters: text with letters of several bytes can be refused as
+//! too large although the document allows it, never the other way round.
+
+use std::time::Duration;
+
+use auxo_core::{Limits, text};
+use serde_json::{Map, Value, json};
+
+/// A queue's name.
+pub const QUEUE: &str = "^[A-Za-z0-9_.:;$()+/][A-Za-z0-9_.:;$()+/-]{0,199}$";
+/// A queue's name in a path, where clients take one or two dots for steps up.
+pub const QUEUE_IN_PATH: &str = "^(?![.]{1,2}$)[A-Za-z0-9_.:;$()+/][A-Za-z0-9_.:;$()+/-]{0,199}$";
+/// A job's id.
+pub const ID: &str = "^[0-9]{1,20}$";
+/// No control characters, which would forge lines in logs.
+pub const LINE: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]*$";
+
+const TOKEN: &str = "^(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})-[0-9a-f]{16}$";
+const STATE: &str = "(scheduled|ready|leased|done|dead|cancelled)";
+
+/// Writes the rules into a document.
+pub fn apply(document: &mut Value) {
+    let limits = Limits::default();
+    unsigned(document);
+    let schemas = document["components"]["schemas"].as_object_mut();
+    for (name, shape) in schemas.into_iter().flatten() {
+        match name.as_str() {
+            "Span" => merge(shape, span(0, limits.delay)),
+            "Moment" => merge(shape, moment()),
+            "Size" => merge(shape, size()),
+            _ => apply_to_shape(name, shape, &limits),
+        }
+        if let Some(never) = never(name) {
+            shape["not"] = never;
+        }
+    }
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    for operation in paths.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten()) {
+        for parameter in list(operation.1, "parameters") {
+            let name = parameter["name"].as_str().unwrap_or_default();
+            if let Some(rule) = query(name, &limits) {
+                merge(&mut parameter["schema"], rule);
+            }
+        }
+    }
+}
+
+/// Whole numbers are never negative here. `int32` and `int64`, which stand there for them, end at half of what is allowed.
+fn unsigned(value: &mut Value) {
+    if let Some(format) = value.get("format").and_then(Value::as_str) {
+        let most = match format {
+            "int32" => Some(u64::from(u32::MAX)),
+            "int64" => Some(u64::MAX),
+            _ => None,
+        };
+        if let (Some(most), Some(schema)) = (most, value.as_object_mut()) {
+            schema.remove("format");
+            schema.insert("maximum".to_owned(), most.into());
+        }
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(unsigned),
+        Value::Array(items) => items.iter_mut().for_each(unsigned),
+        _ => {}
+    }
+}
+
+/// Only what is sent has rules: shapes that take no unknown fields, and the parts that they are made of.
+fn apply_to_shape(name: &str, shape: &mut Value, limits: &Limits) {
+    let is_choice_of_objects = matches!(name, "Settle" | "Backoff");
+    if is_choice_of_objects && shape.get("properties").is_some() {
+        shape["additionalProperties"] = false.into();
+    }
+    for part in list(shape, "oneOf") {
+        apply_to_shape(name, part, limits);
+    }
+    let is_sent = shape["additionalProperties"] == false;
+    let fields = shape.get_mut("properties").and_then(Value::as_object_mut);
+    for (field, schema) in fields.into_iter().flatten() {
+        if is_any(schema) {
+            // Null is JSON as well.
+            *schema = json!({ "description": schema["oneOf"][0]["description"] });
+        }
+        if let Some(rule) = self::field(name, field, limits).filter(|_| is_sent) {
+            merge(schema, rule);
+        }
+    }
+}
+
+/// The items of a list, if it is there. Indexing would put it there.
+fn list<'a>(value: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> {
+    let list = value.get_mut(name).and_then(Value::as_array_mut);
+    list.into_iter().flatten()
+}
+
+fn is_any(schema: &Value) -> bool {
+    schema["oneOf"][0]["$ref"] == "#/components/schemas/Value"
+}
+
+/// The rule of a field in a body.
+fn field(shape: &str, name: &str, limits: &Limits) -> Option<Value> {
+    let searched = |least: usize| json!({ "minLength": least, "maxLength": limits.search });
+    Some(match (shape, name) {
+        ("Filter", "kind") => searched(0),
+        ("Filter", "key" | "group" | "error" | "search") => searched(1),
+        ("NewJob" | "Message", "ttr") => span(0, limits.ttr),
+        (_, "ttr") => span(1, limits.ttr),
+        (_, "wait") => span(0, limits.wait),
+        (_, "ttl") => span(1, limits.life),
+        (_, "every" | "per") => span(1, limits.delay),
+        (_, "queue") => json!({ "pattern": QUEUE, "format": "queue" }),
+        (_, "queues") => json!({
+            "minItems": 1, "maxItems": limits.queues, "items": { "type": "string", "pattern": QUEUE, "format": "queue" },
+        }),
+        (_, "ids") => json!({
+            "maxItems": limits.batch,
+            "items": { "oneOf": [
+                { "type": "string", "pattern": ID, "format": "id" },
+                { "type": "integer", "minimum": 0, "maximum": u64::MAX },
+            ] },
+        }),
+        (_, "kind") => json!({ "maxLength": limits.kind, "pattern": LINE }),
+        (_, "key") => json!({ "minLength": 1, "maxLength": limits.key, "pattern": LINE }),
+        (_, "group") => json!({ "minLength": 1, "maxLength": limits.group, "pattern": LINE }),
+        (_, "worker") => json!({ "maxLength": limits.worker, "pattern": LINE }),
+        (_, "routing_key") => json!({ "maxLength": limits.routing_key, "pattern": LINE }),
+        (_, "headers") => json!({
+            "maxProperties": limits.headers,
+            "propertyNames": { "minLength": 1, "maxLength": limits.header, "pattern": LINE },
+            "additionalProperties": {
+                "type": "string", "maxLength": limits.header, "pattern": "^[^\\r\\n\\x00]*$",
+            },
+        }),
+        (_, "payload_base64" | "result_base64" | "progress_base64") => json!({ "format": "byte" }),
+        (_, "token") => json!({ "pattern": TOKEN, "format": "token" }),
+        (_, "pattern") => json!({ "minLength": 1, "maxLength": 255, "format": "topic-pattern" }),
+        (_, "cron" | "zone") => {
+            json!({ "minLength": 1, "maxLength": limits.name, "format": name })
+        }
+        (_, "cursor") => json!({ "maxLength": limits.search, "format": "cursor" }),
+        (_, "max") => json!({ "minimum": 1, "maximum": limits.batch }),
+        (_, "limit") => json!({ "minimum": 1, "maximum": limits.page }),
+        (_, "max_attempts") => json!({ "minimum": 1, "maximum": limits.max_attempts }),
+        (_, "max_leased" | "count" | "burst" | "max_jobs") => json!({ "minimum": 1 }),
+        (_, "factor") => json!({ "minimum": 1, "maximum": limits.backoff_factor }),
+        (_, "delays") => json!({ "minItems": 1, "maxItems": limits.backoff_delays }),
+        ("Filter", "state") => json!({
+            "oneOf": [
+                { "type": "string", "pattern": format!("^{STATE}(,{STATE})*$") },
+                { "type": "array", "maxItems": 100, "items": { "$ref": "#/components/schemas/State" } },
+                { "type": "null" },
+            ],
+        }),
+        _ => return None,
+    })
+}
+
+/// The rule of a parameter. One without a value counts as left out.
+fn query(name: &str, limits: &Limits) -> Option<Value> {
+    let letters = |pattern: String| json!({ "type": "string", "pattern": pattern });
+    Some(match name {
+        "queue" => letters(format!("^$|{QUEUE}")),
+        "state" => letters(format!("^({STATE}(,{STATE})*)?$")),
+        "kind" | "key" | "group" | "error" | "search" => {
+            json!({ "type": "string", "maxLength": limits.search })
+        }
+        "created_from" | "created_before" | "due_from" | "due_before" => {
+            json!({ "type": "string", "format": "moment" })
+        }
+        "cursor" => json!({ "type": "string", "maxLength": limits.search, "format": "cursor" }),
+        "limit" => json!({ "type": "integer", "minimum": 1, "maximum": limits.page }),
+        "Idempotency-Key" => json!({
+            "type": "string", "minLength": 1, "maxLength": limits.key, "pattern": "^[!-~]([ -~]*[!-~])?$",
+        }),
+        "Last-Event-ID" => json!({ "type": "string", "pattern": "^[0-9a-f]{8}-[0-9]{1,18}$" }),
+        _ => return None,
+    })
+}
+
+/// What must not hold of a shape.
+fn never(shape: &str) -> Option<Value> {
+    let job = || {
+        vec![
+            beside("payload_base64", "payload"),
+            beside("delay", "run_at"),
+            beside("ttl", "expires_at"),
+            without("on_duplicate", "key"),
+            without("key_window", "key"),
+        ]
+    };
+    let never = match shape {
+        "NewJob" | "Message" => job(),
+        "Settle" => vec![beside("result_base64", "result")],
+        "Extend" => vec![beside("progress_base64", "progress")],
+        "When" => vec![beside("delay", "run_at"), neither("delay", "run_at")],
+        "NewSchedule" => vec![
+            beside("every", "cron"),
+            neither("every", "cron"),
+            without("zone", "cron"),
+            in_field("job", given("run_at")),
+            in_field("job", given("delay")),
+        ],
+        "Order" => vec![
+            beside("delay", "run_at"),
+            beside("filter", "ids"),
+            neither("filter", "ids"),
+            beside("cursor", "ids"),
+            beside("limit", "ids"),
+            word_with("action", &["reschedule"], neither("delay", "run_at")),
+            word_with("action", &["kick", "cancel", "delete"], given("delay")),
+            word_with("action", &["kick", "cancel", "delete"], given("run_at")),
+        ],
+        _ => return None,
+    };
+    Some(json!({ "anyOf": never }))
+}
+
+/// A field that is there and not null.
+fn given(field: &str) -> Value {
+    // Said as the types that there are: tools that make requests from a document stumble over a `not` within a `not`.
+    let something = ["string", "number", "boolean", "array", "object"];
+    json!({ "required": [field], "properties": { field: { "type": something } } })
+}
+
+/// A field that is not there, or null.
+fn missing(field: &str) -> Value {
+    json!({ "properties": { field: { "type": "null" } } })
+}
+
+fn beside(field: &str, other: &str) -> Value {
+    // A payload that is null is a payload.
+    let other = match other {
+        "payload" => json!({ "required": [other] }),
+        other => given(other),
+    };
+    json!({ "allOf": [given(field), other] })
+}
+
+fn without(field: &str, needed: &str) -> Value {
+    json!({ "allOf": [given(field), missing(needed)] })
+}
+
+fn neither(field: &str, other: &str) -> Value {
+    json!({ "allOf": [missing(field), missing(other)] })
+}
+
+fn in_field(field: &str, rule: Value) -> Value {
+    json!({ "required": [field], "properties": { field: { "type": "object", "allOf": [rule] } } })
+}
+
+fn word_with(field: &str, words: &[&str], rule: Value) -> Value {
+    json!({ "allOf": [{ "required": [field], "properties": { field: { "enum": words } } }, rule] })
+}
+
+fn span(least: u64, most: Duration) -> Value {
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    // A length of nothing has no digit but zeros.
+    let letters = match least {
+        0 => "^[0-9][0-9.dhms]*$",
+        _ => "^[0-9.]*[1-9][0-9.dhms]*$",
+    };
+    json!({
+        "oneOf": [
+            { "title": "text", "type": "string", "pattern": letters, "format": "span" },
+            { "title": "milliseconds", "type": "integer", "minimum": least, "maximum": most },
+        ],
+    })
+}
+
+fn moment() -> Value {
+    json!({
+        "oneOf": [
+            { "title": "RFC 3339", "type": "string", "format": "date-time" },
+            { "title": "Unix milliseconds", "type": "integer", "minimum": 0, "maximum": text::LAST_INSTANT.0 },
+        ],
+    })
+}
+
+fn size() -> Value {
+    json!({
+        "oneOf": [
+            { "title": "bytes", "type": "integer", "minimum": 1, "maximum": u64::MAX },
+            { "title": "text", "type": "string", "format": "size" },
+        ],
+    })
+}
+
+/// Adds a rule to a schema. A choice takes the place of the choice that was there, and stays one that may be null.
+fn merge(schema: &mut Value, rule: Value) {
+    let may_be_null = schema["oneOf"]
+        .as_array()
+        .is_some_and(|choices| choices.iter().any(|choice| choice["type"] == "null"));
+    let description = schema["oneOf"][0]["description"].clone();
+    let target = match schema.as_object_mut() {
+        Some(target) => target,
+        None => return,
+    };
+    let rule: Map<String, Value> = match rule {
+        Value::Object(rule) => rule,
+        _ => return,
+    };
+    let is_choice = rule.contains_key("oneOf");
+    target.extend(rule);
+    if is_choice
+        && may_be_null
+        && let Some(choices) = target["oneOf"].as_array_mut()
+    {
+        if !choices.iter().any(|choice| choice["type"] == "null") {
+            choices.push(json!({ "type": "null" }));
+        }
+        if description.is_string() {
+            target.insert("description".to_owned(), description);
+        }
+    }
+}
