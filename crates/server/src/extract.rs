@@ -1,5 +1,6 @@
 //! What handlers take out of a request, each with errors as problems.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use auxo_core::{Code, Error, QueueName};
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::{App, BODY_UNIT};
+use crate::clock::{Clock, Late, within};
 use crate::problem::Problem;
 
 /// The variables of a path, decoded.
@@ -77,18 +79,33 @@ impl FromRequest<Arc<App>> for Body {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let length = length(request.headers())?;
+        let (head, body) = request.into_parts();
+        Body::read(&head.headers, body, app, &mut None).await
+    }
+}
+
+impl Body {
+    /// Reads a body within its limits of type, size and time.
+    pub async fn read<B>(
+        headers: &HeaderMap,
+        body: B,
+        app: &Arc<App>,
+        clock: &mut Option<Clock>,
+    ) -> Result<Body, Problem>
+    where
+        B: hyper::body::Body<Data = Bytes, Error: Display> + Unpin,
+    {
+        let length = length(headers)?;
         if length.is_some_and(|length| length > app.settings.body) {
             return Err(too_large(app).into());
         }
         if length != Some(0) {
-            check_type(request.headers())?;
-            check_coding(request.headers())?;
+            check_type(headers)?;
+            check_coding(headers)?;
         }
-        let read = collect(request.into_body(), app);
-        match tokio::time::timeout(app.settings.body_time, read).await {
+        match within(app.settings.body_time, clock, collect(body, app)).await {
             Ok(body) => body,
-            Err(_) => Err(Problem::with_status(
+            Err(Late) => Err(Problem::with_status(
                 Error::bad_request("the body did not arrive in time"),
                 StatusCode::REQUEST_TIMEOUT,
             )),
@@ -148,7 +165,10 @@ fn too_large(app: &App) -> Error {
 }
 
 /// Reads a body. Room is taken as bytes arrive, not as announced: an announcement is free to make.
-async fn collect(mut body: axum::body::Body, app: &Arc<App>) -> Result<Body, Problem> {
+async fn collect<B>(mut body: B, app: &Arc<App>) -> Result<Body, Problem>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Display> + Unpin,
+{
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut room: Option<OwnedSemaphorePermit> = None;

@@ -10,8 +10,8 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::app::App;
+use crate::clock::Clock;
 use crate::garbled;
 
 /// How long a refused client may go on sending.
@@ -32,6 +33,8 @@ pub struct Traffic {
     running: AtomicUsize,
     /// The last answer was a refusal, whose request may not have been read to its end.
     refused: AtomicBool,
+    /// Lent to one request after the other.
+    clock: Mutex<Option<Clock>>,
 }
 
 impl Traffic {
@@ -39,7 +42,14 @@ impl Traffic {
     pub fn begin(self: &Arc<Traffic>) -> Running {
         self.begun.fetch_add(1, Relaxed);
         self.running.fetch_add(1, Relaxed);
-        Running(self.clone())
+        Running {
+            clock: self.clock().take(),
+            traffic: self.clone(),
+        }
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Option<Clock>> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how the last request was answered.
@@ -50,18 +60,25 @@ impl Traffic {
 }
 
 /// A request that is being answered.
-pub struct Running(Arc<Traffic>);
+pub struct Running {
+    traffic: Arc<Traffic>,
+    /// For the limits of time of this request.
+    pub clock: Option<Clock>,
+}
 
 impl Running {
     /// Notes how the request was answered.
     pub fn answered(&self, status: StatusCode) {
-        self.0.answered(status);
+        self.traffic.answered(status);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Relaxed);
+        self.traffic.running.fetch_sub(1, Relaxed);
+        if let Some(clock) = self.clock.take() {
+            *self.traffic.clock() = Some(clock);
+        }
     }
 }
 
@@ -83,8 +100,7 @@ pub struct Guard<S> {
     armed: bool,
     /// When what is waited for is overdue.
     deadline: Instant,
-    /// Rings at the deadline, or earlier: moving it for each request costs more than being woken once in vain.
-    read_clock: Pin<Box<Sleep>>,
+    read_clock: Clock,
     write_clock: Option<Pin<Box<Sleep>>>,
     /// Our answer in place of a bare one, and how much of it is sent.
     instead: Option<(Vec<u8>, usize)>,
@@ -98,13 +114,14 @@ pub struct Guard<S> {
 impl<S> Guard<S> {
     /// Guards a new connection.
     pub fn new(socket: S, traffic: Arc<Traffic>, app: Arc<App>) -> Guard<S> {
+        let deadline = Instant::now() + app.settings.idle_time;
         Guard {
             socket,
             traffic,
             wait: Wait::Request,
             armed: false,
-            deadline: Instant::now() + app.settings.idle_time,
-            read_clock: Box::pin(sleep(app.settings.idle_time)),
+            deadline,
+            read_clock: Clock::new(deadline),
             write_clock: None,
             instead: None,
             shut: false,
@@ -141,17 +158,8 @@ impl<S> Guard<S> {
             };
             self.deadline = Instant::now() + time;
             self.armed = true;
-            if self.deadline < self.read_clock.deadline() {
-                self.read_clock.as_mut().reset(self.deadline);
-            }
         }
-        while self.read_clock.as_mut().poll(cx).is_ready() {
-            if self.deadline <= self.read_clock.deadline() {
-                return true;
-            }
-            self.read_clock.as_mut().reset(self.deadline);
-        }
-        false
+        self.read_clock.is_over(self.deadline, cx)
     }
 
     /// Lets a write through, or ends it when the other side takes nothing for too long.
@@ -241,9 +249,12 @@ impl<S: AsyncRead + Unpin> Guard<S> {
             match Pin::new(&mut self.socket).poll_read(cx, &mut sink) {
                 Poll::Ready(Ok(())) if !sink.filled().is_empty() => {}
                 Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return self.read_clock.as_mut().poll(cx).map(Ok),
+                Poll::Pending if self.read_clock.is_over(self.deadline, cx) => {
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending => return Poll::Pending,
             }
-            if self.read_clock.as_mut().poll(cx).is_ready() {
+            if self.read_clock.is_over(self.deadline, cx) {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -291,8 +302,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
             let shut = Pin::new(&mut self.socket).poll_shutdown(cx);
             ready!(self.unless_stalled(cx, shut))?;
             self.shut = true;
-            let end = Instant::now() + FAREWELL;
-            self.read_clock.as_mut().reset(end);
+            self.deadline = Instant::now() + FAREWELL;
         }
         self.poll_farewell(cx)
     }

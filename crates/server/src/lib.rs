@@ -6,6 +6,7 @@
 //! is in [`document`], because a route and its entry there are one registration.
 
 mod app;
+mod clock;
 mod document;
 mod events;
 mod extract;

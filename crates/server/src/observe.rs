@@ -1,6 +1,5 @@
 //! What happens around every request: a name, a span, a count, an end, and no panic that reaches anybody else.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -9,11 +8,17 @@ use auxo_core::{Code, Error, text};
 use axum::http::header::{ALLOW, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Router};
+use bytes::Bytes;
 use futures_util::FutureExt;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use tracing::Instrument;
 
 use crate::app::App;
+use crate::clock::{Late, within};
 use crate::problem::Problem;
+use crate::routes::Known;
 
 /// Names a request in logs and answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -21,20 +26,20 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Sees a request through.
 pub async fn observe<B, F>(
     app: &App,
+    route: &Known,
     request: Request<B>,
     serve: impl FnOnce(Request<B>) -> F,
 ) -> Response
 where
-    F: Future<Output = Result<Response, Infallible>>,
+    F: Future<Output = Result<Response, Late>>,
 {
     let began = Instant::now();
     let id = request_id(app, request.headers());
     let method = method(request.method());
-    // Only the pattern: keys and names in a path may be secrets, and there is no end of them.
-    let route = app.routes.find(request.uri().path());
     let about = About {
         id: id.to_str().unwrap_or_default(),
         method,
+        // Only the pattern: keys and names in a path may be secrets, and there is no end of them.
         route: &route.pattern,
     };
     // A span costs much more than an answer that nobody logs; what is logged otherwise names the request itself.
@@ -44,7 +49,7 @@ where
         method = about.method,
         route = about.route
     );
-    let mut response = answer(app, &about, route.long, request, serve)
+    let mut response = answer(app, &about, request, serve)
         .instrument(span.clone())
         .await;
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
@@ -59,6 +64,27 @@ where
     response
 }
 
+/// The answer of the router.
+pub async fn routed<B>(
+    app: &App,
+    router: &TowerToHyperService<Router>,
+    route: &Known,
+    request: Request<B>,
+) -> Result<Response, Late>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let answer = router.call(request);
+    let answer = match route.long {
+        true => answer.await,
+        false => {
+            let time = app.settings.body_time + app.settings.answer_time;
+            within(time, &mut None, answer).await?
+        }
+    };
+    Ok(answer.unwrap_or_else(|never| match never {}))
+}
+
 /// What a log says of a request.
 struct About<'a> {
     id: &'a str,
@@ -69,48 +95,36 @@ struct About<'a> {
 async fn answer<B, F>(
     app: &App,
     about: &About<'_>,
-    long: bool,
     request: Request<B>,
     serve: impl FnOnce(Request<B>) -> F,
 ) -> Response
 where
-    F: Future<Output = Result<Response, Infallible>>,
+    F: Future<Output = Result<Response, Late>>,
 {
     if let Err(error) = check_origin(&request) {
         return Problem::from(error).into_response();
     }
-    let answer = AssertUnwindSafe(serve(request)).catch_unwind();
-    let answered = if long {
-        answer.await
-    } else {
-        let time = app.settings.body_time + app.settings.answer_time;
-        match tokio::time::timeout(time, answer).await {
-            Ok(answered) => answered,
-            Err(_) => {
-                let About { id, method, route } = about;
-                tracing::warn!(id, method, route, "no answer from the store");
-                let message = format!(
-                    "no answer from the store within {}: the step may or may not have happened",
-                    text::duration(time)
-                );
-                return Problem::from(Error::new(Code::UnknownOutcome, message)).into_response();
-            }
+    let About { id, method, route } = about;
+    let error = match AssertUnwindSafe(serve(request)).catch_unwind().await {
+        Ok(Ok(response)) => return response,
+        Ok(Err(Late)) => {
+            tracing::warn!(id, method, route, "no answer from the store");
+            let message = format!(
+                "no answer from the store within {}: the step may or may not have happened",
+                text::duration(app.settings.answer_time)
+            );
+            Error::new(Code::UnknownOutcome, message)
         }
-    };
-    match answered {
-        Ok(Ok(response)) => response,
-        Ok(Err(never)) => match never {},
         Err(_) => {
             // The panic has printed itself; what it said may hold payloads and is not for the caller.
-            let About { id, method, route } = about;
             tracing::error!(id, method, route, "a handler panicked");
-            let error = Error::new(
+            Error::new(
                 Code::Internal,
                 "the server failed to answer; its log says more",
-            );
-            Problem::from(error).into_response()
+            )
         }
-    }
+    };
+    Problem::from(error).into_response()
 }
 
 /// The caller's own name for the request, if it fits into a line of a log.
@@ -165,12 +179,9 @@ mod tests {
 
     use auxo_core::{Limits, Service};
     use auxo_embedded::{Embedded, Options};
-    use axum::Router;
     use axum::body::Body;
     use axum::routing::get;
     use http_body_util::BodyExt;
-    use hyper::service::Service as _;
-    use hyper_util::service::TowerToHyperService;
 
     use super::*;
     use crate::settings::Settings;
@@ -191,7 +202,11 @@ mod tests {
             .route("/hangs", get(std::future::pending::<()>));
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
         let router = TowerToHyperService::new(router);
-        let response = observe(&app, request, |request| router.call(request)).await;
+        let route = app.routes.none();
+        let response = observe(&app, route, request, |request| {
+            routed(&app, &router, route, request)
+        })
+        .await;
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap())

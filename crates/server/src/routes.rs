@@ -6,6 +6,7 @@ mod bulk;
 mod docs;
 mod events;
 mod health;
+mod hot;
 mod jobs;
 mod lease;
 mod nodes;
@@ -27,6 +28,7 @@ use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use self::hot::Hot;
 pub use self::table::{Known, Table};
 use crate::app::App;
 use crate::problem::{Answer, Problem};

@@ -16,7 +16,7 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::app::App;
 use crate::guard::{Guard, Running, Traffic};
-use crate::observe::observe;
+use crate::observe::{observe, routed};
 use crate::problem::Problem;
 use crate::routes;
 use crate::settings::Settings;
@@ -194,10 +194,17 @@ async fn converse(
     let traffic = Arc::new(Traffic::default());
     let io = TokioIo::new(Guard::new(stream, traffic.clone(), app.clone()));
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let running = traffic.begin();
+        let mut running = traffic.begin();
         let (app, router) = (app.clone(), router.clone());
         async move {
-            let answer = observe(&app, request, |request| router.call(request)).await;
+            let (route, hot) = app.routes.find(request.method(), request.uri().path());
+            let clock = &mut running.clock;
+            let answer = observe(&app, route, request, async |request| match hot {
+                Some(hot) => hot.answer(&app, clock, request).await,
+                // In a box, or it would make the others large.
+                None => Box::pin(routed(&app, &router, route, request)).await,
+            })
+            .await;
             running.answered(answer.status());
             Ok::<_, Infallible>(answer.map(|body| Tracked {
                 body,
