@@ -309,8 +309,9 @@ fn lines(plan: &Plan, dir: &std::path::Path, batch: Side) -> Result<()> {
     ));
     let mut input = tempfile::tempfile_in(dir)?;
     let mut text = std::io::BufWriter::new(&input);
-    for number in 0..LINES {
-        writeln!(text, "{number:0width$}", width = PAYLOAD)?;
+    let line = format!("\"{}\"", payload());
+    for _ in 0..LINES {
+        writeln!(text, "{line}")?;
     }
     text.flush()?;
     drop(text);
