@@ -106,7 +106,11 @@ pub fn text(value: &Value) -> String {
 
 /// The binary, with pipes, and with nothing set up for it.
 pub fn auxo() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_auxo"));
+    plain(Command::new(env!("CARGO_BIN_EXE_auxo")))
+}
+
+/// Pipes, and nothing of what the environment says about Auxo.
+pub fn plain(mut command: Command) -> Command {
     command.env_remove("AUXO_DATA").env_remove("AUXO_SERVER");
     command
         .stdin(Stdio::piped())

@@ -18,6 +18,7 @@ mod tale;
 
 mod bytes;
 mod cuts;
+mod disk;
 mod kills;
 mod lines;
 mod stop;

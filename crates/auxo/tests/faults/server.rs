@@ -1,7 +1,7 @@
 //! `auxo serve` as a process of its own, on a data directory that outlives it and a port that it comes back to.
 
 use std::net::SocketAddr;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use auxo::Remote;
@@ -48,7 +48,11 @@ impl Server {
     }
 
     fn begin(&mut self) -> bool {
-        let mut command = shell::auxo();
+        // With the signal ignored, a limit on the size of files is an error of the disk and not the end of the process.
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"trap '' XFSZ; exec "$0" "$@""#]);
+        command.arg(env!("CARGO_BIN_EXE_auxo"));
+        let mut command = shell::plain(command);
         command
             .args(["serve", "--http", &self.address.to_string()])
             .args(&self.flags)
@@ -77,6 +81,11 @@ impl Server {
 
     pub fn client(&self) -> Remote {
         Remote::new(&self.url()).unwrap()
+    }
+
+    /// What the system calls the process.
+    pub fn id(&self) -> u32 {
+        self.running().id()
     }
 
     fn running(&self) -> &Started {

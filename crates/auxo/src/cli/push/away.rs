@@ -29,6 +29,9 @@ impl Away {
 
     /// There was no answer: whether to try again.
     pub fn may_come_back(&self, error: &Error) -> bool {
+        if self.patience.is_zero() {
+            return false;
+        }
         if let Some(since) = self.since.get() {
             return since.elapsed() < self.patience;
         }
@@ -52,5 +55,18 @@ impl Away {
 
     fn say(&self, words: &str) {
         self.bar.suspend(|| eprintln!("{words}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_patience_tries_nothing_again() {
+        let gone = Error::new(Code::Unavailable, "gone");
+        let may = |patience| Away::new(patience, ProgressBar::hidden()).may_come_back(&gone);
+        assert!(!may(Duration::ZERO));
+        assert!(may(Duration::from_secs(1)));
     }
 }
