@@ -11,8 +11,8 @@ use crate::events::Hub;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
-/// A unit of the memory for bodies. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
-pub const BODY_UNIT: usize = 1 << 10;
+/// A unit of the memory for bodies and answers. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
+pub const ROOM_UNIT: usize = 1 << 10;
 
 /// The state of a server, shared by all its requests.
 pub struct App {
@@ -28,10 +28,14 @@ pub struct App {
     pub hub: Arc<Hub>,
     /// What is counted.
     pub metrics: Metrics,
-    /// Room for bodies, in [`BODY_UNIT`]s.
+    /// Room for bodies, in [`ROOM_UNIT`]s.
     pub bodies: Arc<Semaphore>,
     /// Held while a part of a queue's settings is changed, so that two changes of different parts both count.
     pub changing: Mutex<()>,
+    /// Held while a list of everything is made: a few hundred of them at once would take all memory there is.
+    pub listing: Mutex<()>,
+    /// Room for large answers that are being sent, in [`ROOM_UNIT`]s.
+    pub answers: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -44,8 +48,10 @@ impl App {
             hub: Hub::new(service.clone(), run.clone()),
             started_at: service.now(),
             metrics: Metrics::default(),
-            bodies: Arc::new(Semaphore::new(settings.bodies / BODY_UNIT)),
+            bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),
             changing: Mutex::new(()),
+            listing: Mutex::new(()),
+            answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),
             service,

@@ -11,6 +11,7 @@ mod events;
 mod extract;
 mod garbled;
 mod guard;
+mod large;
 mod metrics;
 mod observe;
 mod problem;

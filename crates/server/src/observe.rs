@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 
 use crate::app::App;
+use crate::large::bounded;
 use crate::problem::Problem;
 
 /// Names a request in logs and answers.
@@ -44,6 +45,9 @@ pub async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) 
     let mut response = answer(&app, route, request, next)
         .instrument(span.clone())
         .await;
+    if method == "GET" {
+        response = bounded(&app, response).await;
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     let (status, took) = (response.status().as_u16(), began.elapsed());
     app.metrics.answered(method, route, status, took);
