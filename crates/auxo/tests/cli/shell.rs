@@ -104,7 +104,7 @@ pub fn text(value: &Value) -> String {
         .to_owned()
 }
 
-fn auxo() -> Command {
+pub fn auxo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_auxo"));
     command.env_remove("AUXO_DATA").env_remove("AUXO_SERVER");
     command
