@@ -36,6 +36,8 @@ pub struct App {
     pub listing: Mutex<()>,
     /// Room for large answers that are being sent, in [`ROOM_UNIT`]s.
     pub answers: Arc<Semaphore>,
+    /// Room for the names of queues in lease calls.
+    pub names: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -51,6 +53,7 @@ impl App {
             bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),
             changing: Mutex::new(()),
             listing: Mutex::new(()),
+            names: Arc::new(Semaphore::new(settings.names)),
             answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),

@@ -18,6 +18,8 @@ pub struct Settings {
     pub bodies: usize,
     /// Bytes of all large answers to reading calls that are being sent: 256 MiB.
     pub answers: usize,
+    /// Queue names in all lease calls that are being answered: 200,000. Names are all that a call costs which waits.
+    pub names: usize,
     /// From the first byte of a request's head to its last: 10 s.
     pub head_time: Duration,
     /// For a whole body to arrive: 30 s.
@@ -52,6 +54,7 @@ impl Default for Settings {
             body: 64 << 20,
             bodies: 256 << 20,
             answers: 256 << 20,
+            names: 200_000,
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(30),

@@ -19,3 +19,4 @@ mod shell;
 #[allow(dead_code, reason = "the tests of the command line use the rest")]
 mod started;
 mod storm;
+mod waiting;
