@@ -12,8 +12,8 @@ use crate::metrics::Metrics;
 use crate::routes::Table;
 use crate::settings::Settings;
 
-/// A unit of the memory for bodies. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
-pub const BODY_UNIT: usize = 1 << 10;
+/// A unit of the memory for bodies and answers. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
+pub const ROOM_UNIT: usize = 1 << 10;
 
 /// The state of a server, shared by all its requests.
 pub struct App {
@@ -31,10 +31,16 @@ pub struct App {
     pub routes: Table,
     /// What is counted.
     pub metrics: Metrics,
-    /// Room for bodies, in [`BODY_UNIT`]s.
+    /// Room for bodies, in [`ROOM_UNIT`]s.
     pub bodies: Arc<Semaphore>,
     /// Held while a part of a queue's settings is changed, so that two changes of different parts both count.
     pub changing: Mutex<()>,
+    /// Held while a list of everything is made: a few hundred of them at once would take all memory there is.
+    pub listing: Mutex<()>,
+    /// Room for large answers that are being sent, in [`ROOM_UNIT`]s.
+    pub answers: Arc<Semaphore>,
+    /// Room for the names of queues in lease calls.
+    pub names: Arc<Semaphore>,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -48,8 +54,11 @@ impl App {
             started_at: service.now(),
             routes: Table::new(),
             metrics: Metrics::default(),
-            bodies: Arc::new(Semaphore::new(settings.bodies / BODY_UNIT)),
+            bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),
             changing: Mutex::new(()),
+            listing: Mutex::new(()),
+            names: Arc::new(Semaphore::new(settings.names)),
+            answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),
             service,

@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::app::{App, BODY_UNIT};
+use crate::app::{App, ROOM_UNIT};
 use crate::clock::{Clock, Late, within};
 use crate::problem::Problem;
 
@@ -209,7 +209,7 @@ fn grow(
     bytes: usize,
     app: &Arc<App>,
 ) -> Result<(), Error> {
-    let need = bytes.div_ceil(BODY_UNIT);
+    let need = bytes.div_ceil(ROOM_UNIT);
     let have = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
     let more = u32::try_from(need.saturating_sub(have)).unwrap_or(u32::MAX);
     if more == 0 {

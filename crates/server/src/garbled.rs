@@ -27,7 +27,7 @@ pub fn instead(app: &App, bytes: &[u8]) -> Option<Vec<u8>> {
         400 if bare => Error::bad_request("this is not a request in HTTP/1.1 or HTTP/2"),
         414 | 431 if bare => Error::new(
             Code::TooLarge,
-            "the head of the request is over the limit of 64 KiB, or of 100 lines",
+            "the request is too large: its head may have 64 KiB and 100 lines, its body 64 MiB",
         ),
         _ => return None,
     };

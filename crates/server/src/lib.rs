@@ -12,6 +12,7 @@ mod events;
 mod extract;
 mod garbled;
 mod guard;
+mod large;
 mod metrics;
 mod observe;
 mod problem;

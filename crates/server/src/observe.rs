@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use crate::app::App;
 use crate::clock::{Late, within};
+use crate::large::bounded;
 use crate::problem::Problem;
 use crate::routes::Known;
 
@@ -74,6 +75,7 @@ pub async fn routed<B>(
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
+    let looks = *request.method() == Method::GET;
     let answer = router.call(request);
     let answer = match route.long {
         true => answer.await,
@@ -82,7 +84,11 @@ where
             within(time, &mut None, answer).await?
         }
     };
-    Ok(answer.unwrap_or_else(|never| match never {}))
+    let answer = answer.unwrap_or_else(|never| match never {});
+    Ok(match looks {
+        true => bounded(app, answer).await,
+        false => answer,
+    })
 }
 
 /// What a log says of a request.

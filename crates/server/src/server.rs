@@ -146,7 +146,10 @@ impl Door {
     }
 
     fn admit(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
-        if let Ok(slot) = self.slots.clone().try_acquire_owned() {
+        if descriptor(&stream) >= self.app.settings.descriptors {
+            tracing::debug!("closed a connection: there are too few file descriptors");
+            self.app.metrics.refused_connection();
+        } else if let Ok(slot) = self.slots.clone().try_acquire_owned() {
             let (app, router) = (self.app.clone(), self.router.clone());
             connections.spawn(converse(stream, app, router, self.builder.clone(), slot));
         } else if let Ok(slot) = self.refusals.clone().try_acquire_owned() {
@@ -157,6 +160,18 @@ impl Door {
             self.app.metrics.refused_connection();
         }
     }
+}
+
+/// The number of a connection's file descriptor.
+#[cfg(unix)]
+fn descriptor(stream: &TcpStream) -> usize {
+    use std::os::fd::AsRawFd;
+    usize::try_from(stream.as_raw_fd()).unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn descriptor(_: &TcpStream) -> usize {
+    0
 }
 
 fn builder() -> Builder<TokioExecutor> {

@@ -9,10 +9,17 @@ pub struct Settings {
     pub about: About,
     /// Connections at once: 10,000. One more is told so and closed.
     pub connections: usize,
+    /// The number of a file descriptor from which on connections are closed at once: no limit. The system gives out the
+    /// lowest that is free, so the ones from here to its limit are left to the store, however many files that has open.
+    pub descriptors: usize,
     /// Bytes of one request's body: 64 MiB.
     pub body: usize,
     /// Bytes of all bodies that are being read or worked on: 256 MiB.
     pub bodies: usize,
+    /// Bytes of all large answers to reading calls that are being sent: 256 MiB.
+    pub answers: usize,
+    /// Queue names in all lease calls that are being answered: 200,000. Names are all that a call costs which waits.
+    pub names: usize,
     /// From the first byte of a request's head to its last: 10 s.
     pub head_time: Duration,
     /// For a whole body to arrive: 30 s.
@@ -43,8 +50,11 @@ impl Default for Settings {
         Settings {
             about: About::default(),
             connections: 10_000,
+            descriptors: usize::MAX,
             body: 64 << 20,
             bodies: 256 << 20,
+            answers: 256 << 20,
+            names: 200_000,
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(30),

@@ -41,12 +41,12 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     log(&config);
     // Asked for before anything is opened, so that no signal finds the process half begun.
     let mut signals = Signals::new()?;
-    let connections = connections(config.connections);
+    let room = room(config.connections);
     // The address first: a port that is taken leaves no new store behind.
     let listener =
         Server::listen(config.http).map_err(|error| cannot_listen(config.http, &error))?;
     let service = open(&config).await?;
-    let settings = settings(&config, connections);
+    let settings = settings(&config, &room);
     let server = Server::new(listener, service.clone(), settings)?;
     let served = serve(&config, server, &mut signals).await;
     let closed = service.close().await;
@@ -65,9 +65,14 @@ fn log(config: &Config) {
         .init();
 }
 
-/// How many connections there may be: each needs a file descriptor, and the store must never lack one, since the first
-/// failed write is its last.
-fn connections(wished: usize) -> usize {
+/// What of the process's file descriptors connections may have. The store must never lack one, since the first file that it
+/// cannot open is its last.
+struct Room {
+    connections: usize,
+    descriptors: usize,
+}
+
+fn room(wished: usize) -> Room {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -78,16 +83,24 @@ fn connections(wished: usize) -> usize {
         Err(_) => limit.current,
     };
     let Some(limit) = limit.and_then(|limit| usize::try_from(limit).ok()) else {
-        return wished;
+        return Room {
+            connections: wished,
+            descriptors: usize::MAX,
+        };
     };
-    let room = limit - (limit / 4).min(1000);
-    if room < wished {
+    let descriptors = limit - (limit / 4).min(1000);
+    // Some are for those who are told that there is no room, and for the process itself.
+    let most = descriptors - (descriptors / 4).min(96);
+    if most < wished {
         eprintln!(
-            "note: {room} connections at once, not {wished}: this process may open {limit} files; \
+            "note: {most} connections at once, not {wished}: this process may open {limit} files; \
              `ulimit -n` sets that"
         );
     }
-    wished.min(room)
+    Room {
+        connections: wished.min(most),
+        descriptors,
+    }
 }
 
 /// Opens the store, and makes it in a place that is empty.
@@ -107,14 +120,15 @@ async fn open(config: &Config) -> Result<Arc<Service>, Failure> {
     Ok(Arc::new(Service::new(Arc::new(engine), Limits::default())))
 }
 
-fn settings(config: &Config, connections: usize) -> Settings {
+fn settings(config: &Config, room: &Room) -> Settings {
     Settings {
         about: About {
             name: config.node.clone(),
             sync: sync_text(config.sync),
             data: whole(&config.data).display().to_string(),
         },
-        connections,
+        connections: room.connections,
+        descriptors: room.descriptors,
         grace: config.grace,
         ..Settings::default()
     }

@@ -4,7 +4,9 @@ use std::ops::Bound;
 
 use auxo_core::engine::{Catalog, Change};
 use auxo_core::queue::{Counts, QueueInfo};
+use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Now, Timestamp};
+use auxo_core::topic::Subscription;
 use auxo_core::{Code, Error, QueueName, Result};
 
 use super::classes;
@@ -13,6 +15,19 @@ use super::{Machine, Step};
 use crate::index::StreamKey;
 use crate::record::{Kept, Place, Record};
 use crate::segment::Finder;
+
+/// How much may be set up. All of it is kept in memory, so each kind has an end.
+const SUBSCRIPTIONS: usize = 100_000;
+/// Subscriptions of one topic: a message is pushed to all of them in one step.
+const OF_ONE_TOPIC: usize = 1_000;
+const SCHEDULES: usize = 10_000;
+/// Payload bytes of all schedules together: 64 MiB.
+const SCHEDULED: usize = 64 << 20;
+
+fn too_many(what: impl std::fmt::Display) -> Error {
+    let message = format!("there are {what} already, the most there may be");
+    Error::new(Code::TooLarge, message)
+}
 
 impl Machine {
     pub(super) fn change(&mut self, change: Change, now: Now) -> Step<Result<()>> {
@@ -38,6 +53,9 @@ impl Machine {
                 Ok(())
             }
             Change::Subscribe(subscription) => {
+                if let Err(error) = self.may_subscribe(&subscription) {
+                    return Ok(Err(error));
+                }
                 self.log.append(&Record::Subscribe(subscription.clone()));
                 self.subscriptions.insert(
                     (subscription.topic.clone(), subscription.name.clone()),
@@ -59,6 +77,9 @@ impl Machine {
                 Ok(())
             }
             Change::Schedule(mut schedule) => {
+                if let Err(error) = self.may_schedule(&schedule) {
+                    return Ok(Err(error));
+                }
                 schedule.next = schedule.rearm(now);
                 schedule.last = self.schedules.get(&schedule.name).and_then(|old| old.last);
                 self.log
@@ -76,6 +97,44 @@ impl Machine {
                 Ok(())
             }
         })
+    }
+
+    fn may_subscribe(&self, new: &Subscription) -> Result<()> {
+        let key = (new.topic.clone(), new.name.clone());
+        if self.subscriptions.contains_key(&key) {
+            return Ok(());
+        }
+        if self.subscriptions.len() >= SUBSCRIPTIONS {
+            return Err(too_many(format!("{SUBSCRIPTIONS} subscriptions")));
+        }
+        let same = self
+            .subscriptions
+            .range((new.topic.clone(), String::new())..);
+        let same = same.take_while(|((topic, _), _)| *topic == new.topic);
+        match same.count() >= OF_ONE_TOPIC {
+            true => Err(too_many(format!(
+                "{OF_ONE_TOPIC} subscriptions of this topic"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn may_schedule(&self, new: &Schedule) -> Result<()> {
+        let known = self.schedules.contains_key(&new.name);
+        if !known && self.schedules.len() >= SCHEDULES {
+            return Err(too_many(format!("{SCHEDULES} schedules")));
+        }
+        let others = self.schedules.values().filter(|old| old.name != new.name);
+        let bytes: usize = others.map(|old| old.spec.payload.len()).sum();
+        match bytes + new.spec.payload.len() > SCHEDULED {
+            true => Err(Error::new(
+                Code::TooLarge,
+                format!(
+                    "payload: those of all schedules together are over the limit of {SCHEDULED} bytes"
+                ),
+            )),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn catalog(&self) -> Catalog {

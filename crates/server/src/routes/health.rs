@@ -54,6 +54,7 @@ fn unwell(error: Error) -> Error {
     responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text"))
 )]
 pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
+    let _turn = app.listing.lock().await;
     let healthy = app.service.health().is_ok();
     let snapshot = Snapshot {
         // A store that has stopped cannot tell its queues; that it has stopped must still be told.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use auxo_core::json::{read, show};
+use auxo_core::{Code, Error};
 use axum::extract::State;
 
 use super::ok;
@@ -24,6 +25,15 @@ pub async fn lease(State(app): State<Arc<App>>, body: Body) -> Answer {
     let ask = read::ask(&body.bytes)?;
     // A waiting call may wait for a minute; its body need not take room for so long.
     drop(body);
+    let names = u32::try_from(ask.queues.len()).unwrap_or(u32::MAX);
+    let _room = app
+        .names
+        .clone()
+        .try_acquire_many_owned(names)
+        .map_err(|_| {
+            let message = "too many calls wait in too many queues; name fewer, or try again";
+            Error::new(Code::Unavailable, message)
+        })?;
     let jobs = tokio::select! {
         biased;
         jobs = app.service.lease(ask) => jobs?,

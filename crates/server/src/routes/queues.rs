@@ -9,9 +9,9 @@ use auxo_core::{Code, Error, QueueName, State as JobState, text};
 use axum::extract::State;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::ok;
+use super::{listed, ok};
 use crate::app::App;
 use crate::extract::{Body, InQueue};
 use crate::problem::Answer;
@@ -23,9 +23,9 @@ use crate::schema;
     responses((status = 200, description = "the queues in the order of their names", body = schema::Queues))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
+    let _turn = app.listing.lock().await;
     let queues = app.service.queues(None).await?;
-    let queues: Vec<Value> = queues.iter().map(show::queue).collect();
-    ok(&json!({ "queues": queues }))
+    listed("queues", queues.iter().map(show::queue))
 }
 
 /// Show a queue

@@ -9,9 +9,8 @@ use auxo_core::{Code, Error};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde_json::json;
 
-use super::ok;
+use super::{listed, ok};
 use crate::app::App;
 use crate::extract::{Body, Names};
 use crate::problem::Answer;
@@ -23,9 +22,9 @@ use crate::schema;
     responses((status = 200, description = "the schedules in the order of their names", body = schema::Schedules))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
+    let _turn = app.listing.lock().await;
     let all = app.service.catalog().await?.schedules;
-    let all: Vec<_> = all.iter().map(show::schedule).collect();
-    ok(&json!({ "schedules": all }))
+    listed("schedules", all.iter().map(show::schedule))
 }
 
 /// Show a schedule

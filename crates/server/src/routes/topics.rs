@@ -7,9 +7,9 @@ use auxo_core::json::{read, show};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::ok;
+use super::{listed, ok};
 use crate::app::App;
 use crate::extract::{Body, Names};
 use crate::problem::Answer;
@@ -21,9 +21,9 @@ use crate::schema;
     responses((status = 200, description = "the subscriptions of all topics", body = schema::Subscriptions))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
+    let _turn = app.listing.lock().await;
     let all = app.service.catalog().await?.subscriptions;
-    let all: Vec<Value> = all.iter().map(show::subscription).collect();
-    ok(&json!({ "subscriptions": all }))
+    listed("subscriptions", all.iter().map(show::subscription))
 }
 
 /// Add or replace a subscription

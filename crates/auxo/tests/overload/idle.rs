@@ -1,0 +1,112 @@
+//! Ten thousand connections that do nothing, and connections that come and go.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::client::Client;
+use crate::server::{KB, MB, PATIENCE, Server, until};
+
+/// Lets this process have a socket for each of the crowd, and says how large it may be: 10,000 unless the system allows less.
+fn crowd() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    // The server has the same limit, and leaves a part of it to its files.
+    limit.maximum.map_or(10_000, |most| (most / 2).min(10_000))
+}
+
+/// Pushes a second, from one client that waits for each answer.
+fn rate(client: &mut Client) -> f64 {
+    let began = Instant::now();
+    for _ in 0..500 {
+        let reply = client.post("/v1/queues/q/jobs", "{}");
+        assert_eq!(reply.status, 201, "{reply:?}");
+    }
+    500.0 / began.elapsed().as_secs_f64()
+}
+
+#[test]
+fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
+    let crowd = crowd();
+    let server = Server::start(&["--connections", "11000"]);
+    let mut worker = server.client();
+    rate(&mut worker);
+    let alone = rate(&mut worker);
+    let (start, files) = (server.memory(), server.descriptors());
+
+    // Each has had an answer: a connection that never asked for anything costs a tenth of that.
+    let mut idle: Vec<Client> = (0..crowd).map(|_| server.client()).collect();
+    for client in &mut idle {
+        assert_eq!(client.get("/healthz").status, 200);
+    }
+    let cost = (server.memory() - start) / crowd;
+    println!("{crowd} connections, {cost} bytes each");
+    assert!(cost <= 32 * KB);
+    let among = rate(&mut worker);
+    println!("{alone:.0} pushes a second alone, {among:.0} among them");
+    let (cpu, began) = (server.processor(), Instant::now());
+    worker.post("/v1/lease", r#"{"queues":["none"],"wait":"3s"}"#);
+    let (used, time) = (server.processor() - cpu, began.elapsed());
+    println!("{used:?} of processor time in {time:?} of silence");
+    assert!(used <= time / 50);
+
+    drop(idle);
+    until("their descriptors are free", || {
+        (server.descriptors() <= files).then_some(())
+    });
+    // The system's allocator keeps what it once had: it gives back only what lies at the end of a heap. So it is not asked that
+    // the memory shrinks, but that it is used again.
+    let after = server.memory();
+    let began = Instant::now();
+    for _ in 0..2000 {
+        assert_eq!(server.client().get("/healthz").status, 200);
+    }
+    let (took, grown) = (began.elapsed(), server.memory().saturating_sub(after));
+    println!("{} MB before, {} MB after", start / MB, after / MB);
+    println!("2,000 connections, one after the other, in {took:?}: {grown} bytes more");
+    assert!(took < PATIENCE);
+    assert!(grown < 8 * MB);
+    assert!(server.peak() < 320 * MB);
+    until("the last are gone", || {
+        (server.descriptors() <= files).then_some(())
+    });
+    server.assert_well();
+}
+
+#[test]
+fn connections_that_come_and_go_disturb_nobody() {
+    let server = Server::start(&[]);
+    let mut worker = server.client();
+    rate(&mut worker);
+    let alone = rate(&mut worker);
+    let start = server.memory();
+    let enough = AtomicBool::new(false);
+    let churn = std::thread::scope(|scope| {
+        let churn = scope.spawn(|| {
+            let mut count = 0;
+            // Half of them say nothing at all.
+            while !enough.load(Relaxed) {
+                let mut client = server.client();
+                if count % 2 == 0 {
+                    assert_eq!(client.get("/healthz").status, 200);
+                }
+                count += 1;
+            }
+            count
+        });
+        let among = rate(&mut worker);
+        println!("{alone:.0} pushes a second alone, {among:.0} among connections that come and go");
+        enough.store(true, Relaxed);
+        churn.join().unwrap()
+    });
+    let grown = server.memory().saturating_sub(start);
+    println!("{churn} came and went: {grown} bytes more");
+    assert!(churn > 100, "{churn}");
+    assert!(grown < 8 * MB);
+    server.assert_well();
+}

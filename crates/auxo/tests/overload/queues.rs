@@ -1,0 +1,73 @@
+//! As many queues as there may be.
+
+use std::path::Path;
+
+use auxo::core::engine::{Change, Engine};
+use auxo::{Options, QueueName, Sync};
+use auxo_embedded::Embedded;
+use tempfile::TempDir;
+
+use crate::server::{MB, Server};
+
+const MOST: u32 = 100_000;
+
+/// Makes a store with so many queues. The server would need a minute for it in a debug build.
+fn fill(data: &Path) {
+    let options = Options {
+        sync: Sync::Os,
+        ..Options::default()
+    };
+    let engine = Embedded::open(data, options).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        for i in 0..MOST {
+            let name = QueueName::new(&format!("some-queue-or-other-{i}")).unwrap();
+            let change = Change::Queue(name, Default::default());
+            engine.change(change).await.unwrap();
+        }
+        engine.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_hundred_thousand_queues_are_the_most_and_cost_little() {
+    let empty = Server::start(&[]).memory();
+    let dir = TempDir::new().unwrap();
+    fill(&dir.path().join("data"));
+    let server = Server::on(dir, &[]);
+    let start = server.memory();
+    println!("{} MB for {MOST} queues", (start - empty) / MB);
+    assert!(start - empty < 64 * MB);
+
+    // New names are refused, by whatever call, and cost nothing; known ones go on.
+    let mut client = server.client();
+    for i in 0..500 {
+        let path = format!("/v1/queues/{}{i}", "n".repeat(190));
+        for (method, path) in [("POST", format!("{path}/jobs")), ("PUT", path)] {
+            let reply = client.call(method, &path, "{}");
+            assert_eq!(reply.status, 413, "{reply:?}");
+            assert!(reply.text.contains("100000 queues"), "{reply:?}");
+        }
+    }
+    let reply = client.post("/v1/queues/some-queue-or-other-7/jobs", "{}");
+    assert_eq!(reply.status, 201, "{reply:?}");
+    let grown = server.memory().saturating_sub(start);
+    println!("{} MB for 1,000 refusals", grown / MB);
+    assert!(grown < 8 * MB);
+
+    // The list of all is large, but only one is made at a time, and none is a tree of values on the way.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let all = server.client().get("/v1/queues");
+                assert_eq!(all.status, 200);
+                assert!(all.text.len() > 20_000_000, "{}", all.text.len());
+            });
+        }
+    });
+    let peak = server.peak() - start;
+    println!("{} MB more while two clients list them all", peak / MB);
+    assert!(peak < 160 * MB);
+    assert_eq!(client.get("/metrics").status, 200);
+    assert_eq!(client.get("/healthz").status, 200);
+}

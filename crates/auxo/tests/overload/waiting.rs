@@ -1,0 +1,46 @@
+//! Calls that wait for work in queues that nobody ever heard of.
+
+use crate::client::Client;
+use crate::server::{MB, Server, until};
+
+/// A call that waits in as many queues as one may name, each with as long a name as there may be.
+fn long_ask(call: usize) -> String {
+    let name = |i| format!("\"{}-{call:05}-{i:05}\"", "n".repeat(180));
+    let names: Vec<String> = (1..1000).map(name).collect();
+    let body = format!(r#"{{"queues":["known",{}],"wait":"60s"}}"#, names.join(","));
+    let length = body.len();
+    format!("POST /v1/lease HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+#[test]
+fn calls_that_wait_in_a_thousand_queues_each_have_a_bounded_memory() {
+    let server = Server::start(&[]);
+    let mut worker = server.client();
+    assert_eq!(worker.call("PUT", "/v1/queues/known", "{}").status, 200);
+    let start = server.memory();
+    let send = |call| {
+        let mut client = server.client();
+        client.send(long_ask(call).as_bytes());
+        client
+    };
+    let probe = || server.client().post("/v1/lease", r#"{"queues":["q"]}"#);
+    let calls: Vec<Client> = (0..200).map(send).collect();
+    until("all of them wait", || {
+        let known = worker.get("/v1/queues/known").json();
+        (known["waiting"] == 200).then_some(())
+    });
+    // Those for whom there is no room are told at once; the others go on waiting.
+    for call in 200..300 {
+        let reply = send(call).reply().unwrap();
+        assert_eq!(reply.status, 503, "{reply:?}");
+        assert!(reply.text.contains("queues"), "{reply:?}");
+    }
+    let grown = server.memory().saturating_sub(start);
+    println!("200,000 names in 200 calls that wait: {} MB", grown / MB);
+    assert!(grown < 200 * MB);
+    drop(calls);
+    until("there is room again", || {
+        (probe().status == 200).then_some(())
+    });
+    server.assert_well();
+}
