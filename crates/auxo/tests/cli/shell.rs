@@ -7,11 +7,26 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::server::Server;
 use crate::started::Started;
 
-/// A data directory, and the commands that are run on it.
+/// A queue, on a data directory or on a server of its own, and the commands that are run on it.
 pub struct Shell {
     dir: TempDir,
+    server: Option<Server>,
+    columns: Option<&'static str>,
+}
+
+/// Tests that take a shell, each run on a data directory and on a server: a verb must not show where it works.
+macro_rules! both {
+    ($($name:ident),* $(,)?) => {
+        mod on_a_directory {
+            $(#[test] fn $name() { super::$name(&crate::shell::Shell::new()) })*
+        }
+        mod on_a_server {
+            $(#[test] fn $name() { super::$name(&crate::shell::Shell::on_server()) })*
+        }
+    };
 }
 
 /// What a command said.
@@ -23,9 +38,28 @@ pub struct Ran {
 }
 
 impl Shell {
+    /// On a data directory, which is not made yet.
     pub fn new() -> Shell {
         Shell {
             dir: TempDir::new().unwrap(),
+            server: None,
+            columns: None,
+        }
+    }
+
+    /// On a server that has no job yet.
+    pub fn on_server() -> Shell {
+        Shell {
+            server: Some(Server::start()),
+            ..Shell::new()
+        }
+    }
+
+    /// With tables that are so wide.
+    pub fn columns(self, columns: &'static str) -> Shell {
+        Shell {
+            columns: Some(columns),
+            ..self
         }
     }
 
@@ -33,23 +67,32 @@ impl Shell {
         self.dir.path()
     }
 
-    /// Runs a command on the data directory.
+    /// Runs a command on the queue.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.feed(args, b"")
     }
 
     /// Runs a command with something on stdin.
     pub fn feed(&self, args: &[&str], stdin: &[u8]) -> Ran {
-        let mut command = auxo();
-        command.args(args).env("AUXO_DATA", self.data());
-        finish(command, stdin)
+        finish(self.command(args), stdin)
     }
 
     /// Starts a command and does not wait for it.
     pub fn start(&self, args: &[&str]) -> Started {
+        Started::new(self.command(args))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = auxo();
-        command.args(args).env("AUXO_DATA", self.data());
-        Started::new(command)
+        command.args(args);
+        match &self.server {
+            Some(server) => command.env("AUXO_SERVER", server.url()),
+            None => command.env("AUXO_DATA", self.data()),
+        };
+        if let Some(columns) = self.columns {
+            command.env("COLUMNS", columns);
+        }
+        command
     }
 
     /// Runs a command that must succeed, and answers with what it printed.
@@ -106,7 +149,9 @@ pub fn text(value: &Value) -> String {
 
 fn auxo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_auxo"));
-    command.env_remove("AUXO_DATA").env_remove("AUXO_SERVER");
+    for name in ["AUXO_DATA", "AUXO_SERVER", "AUXO_CONFIG", "COLUMNS"] {
+        command.env_remove(name);
+    }
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
