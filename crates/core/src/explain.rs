@@ -326,15 +326,32 @@ fn leased(job: &Job, now: Timestamp) -> Explanation {
     }
 }
 
+fn counted(count: u32, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    }
+}
+
+fn tries(count: u32) -> String {
+    match count {
+        1 => "1 try".to_owned(),
+        count => format!("{count} tries"),
+    }
+}
+
 fn dead(job: &Job) -> Explanation {
     let why = match job.dead {
         Some(DeadReason::Failed) => format!(
-            "it failed {} times, with {} tries allowed",
-            job.failures, job.max_attempts
+            "it failed {}, with {} allowed",
+            counted(job.failures, "time"),
+            tries(job.max_attempts)
         ),
         Some(DeadReason::Vanished) => format!(
-            "its workers vanished {} times and it failed {} times, with {} tries allowed",
-            job.vanished, job.failures, job.max_attempts
+            "its workers vanished {} and it failed {}, with {} allowed",
+            counted(job.vanished, "time"),
+            counted(job.failures, "time"),
+            tries(job.max_attempts)
         ),
         Some(DeadReason::Buried) => "a worker buried it".to_owned(),
         Some(DeadReason::Expired) => match job.expires_at {

@@ -61,6 +61,8 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     if !args.follow {
         return list(&auxo, query, left, &mut parts, &mut context.output).await;
     }
+    // What comes later cannot move what is printed: room for an id, any state, and what most rows need.
+    parts = parts.at_least([19, 9, 8, 4, 5, 9, 3, 0]);
     // Begun before the list, so that nothing happens unseen in between.
     let mut follow = Follow::new(&auxo)?;
     let output = &mut context.output;

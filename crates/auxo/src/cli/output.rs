@@ -1,6 +1,6 @@
 //! What goes to stdout: tables and blocks for people, JSON lines for programs.
 //!
-//! A table is as wide as the terminal, or as wide as it likes where stdout is no terminal. Text that came from a job is
+//! A table is as wide as the terminal or as COLUMNS says, or else as wide as it likes. Text that came from a job is
 //! printed without control characters: a payload must not be able to drive somebody's terminal.
 
 use std::fmt::{Display, Write as _};
@@ -80,7 +80,9 @@ impl Output {
         table
             .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_truncation_indicator("…");
+            .set_truncation_indicator("…")
+            // What is too long is cut where the column ends, not before a word: there is no such character.
+            .set_delimiter('\0');
         if let Some(header) = parts.header.take() {
             table.set_header(header);
         }
@@ -89,15 +91,14 @@ impl Output {
             row.max_height(1);
             table.add_row(row);
         }
-        for (place, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if place < parts.whole {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
+        if let Some(columns) = columns() {
+            table.set_width(columns);
         }
-        // A terminal's table is as wide as the terminal; elsewhere each part is at least as wide as those before.
-        if table.width().is_none() {
-            parts.widen(&mut table);
+        let widths = parts.fit(table.column_max_content_widths(), table.width());
+        for (column, width) in table.column_iter_mut().zip(widths) {
+            column.set_padding((0, GAP));
+            let padded = Width::Fixed(width.saturating_add(GAP));
+            column.set_constraint(ColumnConstraint::Absolute(padded));
         }
         for line in table.lines() {
             writeln!(self.stdout, "{}", line.trim_end())?;
@@ -109,6 +110,18 @@ impl Output {
     pub fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.stdout.flush()?)
     }
+}
+
+/// The space between columns.
+const GAP: u16 = 2;
+
+/// A column that is cut keeps this much.
+const LEAST: u16 = 5;
+
+/// How wide a table may be, if somebody says.
+fn columns() -> Option<u16> {
+    let said = std::env::var("COLUMNS").ok()?;
+    said.parse().ok().filter(|columns| *columns > 0)
 }
 
 /// How far a table that is printed in parts has come.
@@ -128,18 +141,32 @@ impl<const N: usize> Parts<N> {
         }
     }
 
-    fn widen(&mut self, table: &mut Table) {
-        for (width, now) in self
-            .widths
-            .iter_mut()
-            .zip(table.column_max_content_widths())
-        {
-            *width = now.max(*width);
+    /// Columns that are at least so wide from the beginning, for rows that come one by one.
+    pub fn at_least(self, widths: [u16; N]) -> Parts<N> {
+        Parts { widths, ..self }
+    }
+
+    /// The widths of this part's columns: at least those of the parts before, so that they stand below each other, and cut
+    /// where they are widest if all are too wide together.
+    fn fit(&mut self, wanted: Vec<u16>, most: Option<u16>) -> [u16; N] {
+        for (width, wanted) in self.widths.iter_mut().zip(wanted) {
+            *width = wanted.max(*width);
         }
-        for (column, width) in table.column_iter_mut().zip(self.widths) {
-            let padded = width.saturating_add(2);
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
+        let mut widths = self.widths;
+        let most = most.map_or(usize::MAX, usize::from);
+        let total = |widths: &[u16; N]| -> usize {
+            let padded: usize = widths.iter().map(|w| usize::from(*w + GAP)).sum();
+            // Nothing stands behind the last one.
+            padded - usize::from(GAP)
+        };
+        while total(&widths) > most {
+            let widest = widths.iter_mut().skip(self.whole).max_by_key(|w| **w);
+            match widest.filter(|width| **width > LEAST) {
+                Some(width) => *width -= 1,
+                None => break,
+            }
         }
+        widths
     }
 }
 
@@ -213,6 +240,16 @@ mod tests {
         );
         assert_eq!(content(b"\xff\xfe", 80), "<2 bytes>");
         assert_eq!(clean("äöü", 2), "äö…");
+    }
+
+    #[test]
+    fn later_rows_stand_below_earlier_ones_and_the_widest_column_is_cut() {
+        let mut parts = Parts::new(1, ["ID", "QUEUE", "ABOUT"]).at_least([4, 0, 0]);
+        assert_eq!(parts.fit(vec![2, 5, 30], None), [4, 5, 30]);
+        assert_eq!(parts.fit(vec![2, 9, 3], None), [4, 9, 30]);
+        assert_eq!(parts.fit(vec![2, 1, 1], Some(30)), [4, 9, 13]);
+        // Too narrow for anything: it is cut as far as it goes, and no further.
+        assert_eq!(parts.fit(vec![2, 1, 1], Some(5)), [4, 5, 5]);
     }
 
     #[test]

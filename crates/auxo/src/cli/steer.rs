@@ -98,6 +98,8 @@ async fn named(
         (Mode::DryRun, _) => format!("{id} would be {past}"),
         // A job that is gone is in no state any more; what became of it is the move.
         (Mode::Act, State::Cancelled) => format!("{id} {past}"),
+        // Of all moves only this one is taken up later.
+        (Mode::Act, State::Leased) => format!("{id} leased; its worker is told when it extends"),
         (Mode::Act, _) => format!("{id} {state}"),
     })
 }

@@ -116,3 +116,34 @@ fn a_followed_list_for_people_is_a_table_that_grows() {
     jobs.signal("TERM");
     assert_eq!(jobs.finish().code, 0);
 }
+
+#[test]
+fn the_rows_of_a_followed_list_stand_below_each_other() {
+    let shell = Shell::on_server();
+    let mut jobs = shell.start(&["jobs", "--follow"]);
+    jobs.says("following");
+    shell.push(&["q"]);
+    let (header, ready) = (jobs.line(), jobs.line());
+    shell.push(&["q", "--delay", "1h", "payload"]);
+    let scheduled = jobs.line();
+    assert!(scheduled.contains("scheduled"), "{scheduled}");
+    assert_eq!(header.find("QUEUE"), ready.find('q'), "{header}{ready}");
+    assert_eq!(
+        header.find("QUEUE"),
+        scheduled.find('q'),
+        "{header}{scheduled}"
+    );
+    assert_eq!(header.find("TRIES"), ready.find("0/10"), "{header}{ready}");
+    assert_eq!(
+        header.find("TRIES"),
+        scheduled.find("0/10"),
+        "{header}{scheduled}"
+    );
+    assert_eq!(
+        header.find("ABOUT"),
+        scheduled.find("payload"),
+        "{header}{scheduled}"
+    );
+    jobs.signal("INT");
+    assert_eq!(jobs.finish().code, 0);
+}

@@ -2,9 +2,18 @@
 
 use crate::shell::{Shell, text};
 
-#[test]
-fn every_flag_of_push_reaches_the_job() {
-    let shell = Shell::new();
+both! {
+    every_flag_of_push_reaches_the_job,
+    a_payload_comes_back_byte_for_byte,
+    a_key_makes_a_push_idempotent,
+    jobs_are_filtered_and_listed_page_by_page,
+    a_table_names_each_job_and_cannot_drive_the_terminal,
+    explain_says_why_a_job_is_not_running,
+    a_job_that_is_not_there_is_not_found,
+    a_list_of_many_pages_is_one_table,
+}
+
+fn every_flag_of_push_reaches_the_job(shell: &Shell) {
     let pushed = shell.feed(
         &[
             "push",
@@ -63,9 +72,7 @@ fn every_flag_of_push_reaches_the_job() {
     assert!(job["expires_at"].is_string(), "{job}");
 }
 
-#[test]
-fn a_payload_comes_back_byte_for_byte() {
-    let shell = Shell::new();
+fn a_payload_comes_back_byte_for_byte(shell: &Shell) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("letter");
     std::fs::write(&file, "not { json\n\t").unwrap();
@@ -82,9 +89,7 @@ fn a_payload_comes_back_byte_for_byte() {
     );
 }
 
-#[test]
-fn a_key_makes_a_push_idempotent() {
-    let shell = Shell::new();
+fn a_key_makes_a_push_idempotent(shell: &Shell) {
     let id = shell.push(&["mail", "x", "--key", "k"]);
     let refused = shell.run(&["push", "mail", "x", "--key", "k"]);
     assert_eq!(refused.code, 1);
@@ -114,9 +119,7 @@ fn a_key_makes_a_push_idempotent() {
     );
 }
 
-#[test]
-fn jobs_are_filtered_and_listed_page_by_page() {
-    let shell = Shell::new();
+fn jobs_are_filtered_and_listed_page_by_page(shell: &Shell) {
     for number in 0..7 {
         shell.push(&["mail", &number.to_string(), "--kind", "letter"]);
     }
@@ -155,9 +158,7 @@ fn jobs_are_filtered_and_listed_page_by_page() {
     assert_eq!((count, seen.len()), (8, 8), "each job once");
 }
 
-#[test]
-fn a_table_names_each_job_and_cannot_drive_the_terminal() {
-    let shell = Shell::new();
+fn a_table_names_each_job_and_cannot_drive_the_terminal(shell: &Shell) {
     let id = shell.push(&["mail", "red \x1b[31m alert", "--kind", "letter"]);
     for args in [&["jobs"][..], &["job", &id]] {
         let out = shell.ok(args);
@@ -166,16 +167,9 @@ fn a_table_names_each_job_and_cannot_drive_the_terminal() {
     }
 }
 
-#[test]
-fn explain_says_why_a_job_is_not_running() {
-    let shell = Shell::new();
+fn explain_says_why_a_job_is_not_running(shell: &Shell) {
     let id = shell.push(&["mail", "x", "--delay", "1h", "--key", "k"]);
     assert!(!shell.ok(&["explain", &id]).trim().is_empty());
-    // This process has seen nobody ask, because it has just begun: that is no news.
-    let ready = shell.push(&["mail", "x"]);
-    let why = shell.json(&["explain", &ready]).remove(0);
-    assert_eq!(why["reason"], "waiting", "{why}");
-    assert!(!text(&why["text"]).contains("no worker"), "{why}");
     let by_key = shell.json(&["explain", "--queue", "mail", "--key", "k"]);
     assert!(by_key[0]["reason"].is_string(), "{by_key:?}");
     assert!(by_key[0]["text"].is_string(), "{by_key:?}");
@@ -185,8 +179,22 @@ fn explain_says_why_a_job_is_not_running() {
 }
 
 #[test]
-fn a_job_that_is_not_there_is_not_found() {
-    let shell = Shell::new();
+fn only_who_has_watched_says_that_no_worker_asks() {
+    let why = |shell: &Shell| {
+        let id = shell.push(&["mail", "x"]);
+        let why = shell.json(&["explain", &id]).remove(0);
+        (text(&why["reason"]), text(&why["text"]))
+    };
+    // A process that opens a directory has seen nobody ask, because it has just begun: that is no news.
+    let (reason, words) = why(&Shell::new());
+    assert_eq!(reason, "waiting");
+    assert!(!words.contains("no worker"), "{words}");
+    let (reason, words) = why(&Shell::on_server());
+    assert_eq!(reason, "no_consumer");
+    assert!(words.contains("no worker has asked"), "{words}");
+}
+
+fn a_job_that_is_not_there_is_not_found(shell: &Shell) {
     shell.push(&["mail", "x"]);
     for args in [
         &["job", "7"][..],
@@ -200,9 +208,7 @@ fn a_job_that_is_not_there_is_not_found() {
     }
 }
 
-#[test]
-fn a_list_of_many_pages_is_one_table() {
-    let shell = Shell::new();
+fn a_list_of_many_pages_is_one_table(shell: &Shell) {
     shell.fill("mail", 1001);
     shell.push(&["a-queue-with-a-longer-name", "x"]);
     let shown = shell.ok(&["jobs", "--all"]);

@@ -2,9 +2,22 @@
 
 use crate::shell::Shell;
 
-#[test]
-fn a_filter_with_dry_run_counts_and_moves_nothing() {
-    let shell = Shell::new();
+both! {
+    a_filter_with_dry_run_counts_and_moves_nothing,
+    an_empty_filter_value_is_refused_and_a_filter_over_all_queues_must_be_confirmed,
+    named_jobs_are_moved_each_with_its_own_answer,
+    a_move_that_the_state_does_not_allow_is_a_conflict,
+    a_paused_queue_refuses_on_the_side_that_was_named,
+    a_lease_that_gets_nothing_says_what_holds_the_queue_back,
+    settings_change_only_what_is_named,
+    purge_asks_first_and_spares_what_is_leased,
+    the_audit_accounts_for_every_job,
+    a_queue_that_does_not_exist_is_not_made_by_a_slip_of_the_finger,
+    a_dry_run_never_reads_like_the_move,
+    a_deleted_job_is_called_deleted,
+}
+
+fn a_filter_with_dry_run_counts_and_moves_nothing(shell: &Shell) {
     for _ in 0..3 {
         shell.push(&["mail", "x", "--delay", "1h"]);
     }
@@ -18,9 +31,7 @@ fn a_filter_with_dry_run_counts_and_moves_nothing() {
     assert_eq!(shell.json(&["jobs", "--state", "ready"]).len(), 3);
 }
 
-#[test]
-fn an_empty_filter_value_is_refused_and_a_filter_over_all_queues_must_be_confirmed() {
-    let shell = Shell::new();
+fn an_empty_filter_value_is_refused_and_a_filter_over_all_queues_must_be_confirmed(shell: &Shell) {
     shell.push(&["mail", "x", "--delay", "1h"]);
     let id = shell.push(&["other", "x", "--delay", "1h"]);
     for flag in ["--error", "--search", "--key", "--group"] {
@@ -47,9 +58,7 @@ fn an_empty_filter_value_is_refused_and_a_filter_over_all_queues_must_be_confirm
     assert_eq!(shell.json(&["jobs", "--all"]).len(), 0);
 }
 
-#[test]
-fn named_jobs_are_moved_each_with_its_own_answer() {
-    let shell = Shell::new();
+fn named_jobs_are_moved_each_with_its_own_answer(shell: &Shell) {
     let id = shell.push(&["mail", "x", "--delay", "1h"]);
     let ran = shell.run(&["reschedule", "7", &id, "--delay", "0s"]);
     assert_eq!(ran.code, 1);
@@ -59,9 +68,7 @@ fn named_jobs_are_moved_each_with_its_own_answer() {
     assert_eq!(shell.run(&["job", &id]).code, 1, "a cancelled job is gone");
 }
 
-#[test]
-fn a_move_that_the_state_does_not_allow_is_a_conflict() {
-    let shell = Shell::new();
+fn a_move_that_the_state_does_not_allow_is_a_conflict(shell: &Shell) {
     let id = shell.push(&["mail", "x"]);
     shell.lease("mail");
     let ran = shell.run(&["delete", &id]);
@@ -70,9 +77,7 @@ fn a_move_that_the_state_does_not_allow_is_a_conflict() {
     assert_eq!(shell.job(&id)["state"], "leased");
 }
 
-#[test]
-fn a_paused_queue_refuses_on_the_side_that_was_named() {
-    let shell = Shell::new();
+fn a_paused_queue_refuses_on_the_side_that_was_named(shell: &Shell) {
     shell.push(&["mail", "x"]);
     shell.ok(&["pause", "mail", "--out"]);
     shell.push(&["mail", "y"]);
@@ -92,9 +97,7 @@ fn a_paused_queue_refuses_on_the_side_that_was_named() {
     shell.lease("mail");
 }
 
-#[test]
-fn a_lease_that_gets_nothing_says_what_holds_the_queue_back() {
-    let shell = Shell::new();
+fn a_lease_that_gets_nothing_says_what_holds_the_queue_back(shell: &Shell) {
     shell.push(&["paused", "x"]);
     shell.ok(&["pause", "paused", "--out"]);
     shell.push(&["busy", "x"]);
@@ -112,9 +115,7 @@ fn a_lease_that_gets_nothing_says_what_holds_the_queue_back() {
     }
 }
 
-#[test]
-fn settings_change_only_what_is_named() {
-    let shell = Shell::new();
+fn settings_change_only_what_is_named(shell: &Shell) {
     shell.ok(&[
         "queues",
         "set",
@@ -149,9 +150,7 @@ fn settings_change_only_what_is_named() {
     shell.push(&["mail", "c"]);
 }
 
-#[test]
-fn purge_asks_first_and_spares_what_is_leased() {
-    let shell = Shell::new();
+fn purge_asks_first_and_spares_what_is_leased(shell: &Shell) {
     for _ in 0..3 {
         shell.push(&["mail", "x"]);
     }
@@ -174,9 +173,7 @@ fn purge_asks_first_and_spares_what_is_leased() {
     assert_eq!(shell.json(&["jobs", "--all"]).len(), 1);
 }
 
-#[test]
-fn the_audit_accounts_for_every_job() {
-    let shell = Shell::new();
+fn the_audit_accounts_for_every_job(shell: &Shell) {
     for _ in 0..4 {
         shell.push(&["mail", "x"]);
     }
@@ -228,9 +225,7 @@ fn a_benchmark_does_not_touch_a_directory_with_jobs() {
     assert_eq!(shell.ok(&["job", &id, "--payload"]), "precious");
 }
 
-#[test]
-fn a_queue_that_does_not_exist_is_not_made_by_a_slip_of_the_finger() {
-    let shell = Shell::new();
+fn a_queue_that_does_not_exist_is_not_made_by_a_slip_of_the_finger(shell: &Shell) {
     shell.push(&["mail", "x"]);
     for verb in [
         &["pause", "mial"][..],
@@ -252,9 +247,7 @@ fn a_queue_that_does_not_exist_is_not_made_by_a_slip_of_the_finger() {
     assert_eq!(shell.json(&["queues"]).len(), 3);
 }
 
-#[test]
-fn a_dry_run_never_reads_like_the_move() {
-    let shell = Shell::new();
+fn a_dry_run_never_reads_like_the_move(shell: &Shell) {
     let id = shell.push(&["mail", "x", "--delay", "1h"]);
     for (verb, past) in [
         (&["kick"][..], "kicked"),
@@ -272,9 +265,7 @@ fn a_dry_run_never_reads_like_the_move() {
     assert_eq!(shell.job(&id)["state"], "scheduled");
 }
 
-#[test]
-fn a_deleted_job_is_called_deleted() {
-    let shell = Shell::new();
+fn a_deleted_job_is_called_deleted(shell: &Shell) {
     let id = shell.push(&["mail", "x"]);
     assert_eq!(shell.ok(&["delete", &id]), format!("{id} deleted\n"));
     let id = shell.push(&["mail", "x"]);

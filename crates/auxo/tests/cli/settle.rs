@@ -2,9 +2,18 @@
 
 use crate::shell::{Shell, text};
 
-#[test]
-fn a_job_goes_from_push_through_lease_to_done() {
-    let shell = Shell::new();
+both! {
+    a_job_goes_from_push_through_lease_to_done,
+    a_lease_prints_the_token_for_people_too,
+    a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data,
+    an_unknown_or_used_token_is_answered_lease_lost,
+    one_lost_token_does_not_keep_the_others_from_being_settled,
+    a_failure_is_tried_again_until_the_tries_are_used_up,
+    every_other_end_of_a_lease_does_what_it_says,
+    extending_notes_progress_and_reports_a_wish_to_cancel,
+}
+
+fn a_job_goes_from_push_through_lease_to_done(shell: &Shell) {
     let id = shell.push(&[
         "mail",
         "{\"to\":\"ada\"}",
@@ -30,9 +39,7 @@ fn a_job_goes_from_push_through_lease_to_done() {
     assert_eq!(done["result"]["sent"], true);
 }
 
-#[test]
-fn a_lease_prints_the_token_for_people_too() {
-    let shell = Shell::new();
+fn a_lease_prints_the_token_for_people_too(shell: &Shell) {
     let id = shell.push(&["mail", "hello"]);
     let out = shell.ok(&["lease", "mail"]);
     let token = out
@@ -45,9 +52,7 @@ fn a_lease_prints_the_token_for_people_too() {
     shell.ok(&["ack", token]);
 }
 
-#[test]
-fn a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data() {
-    let shell = Shell::new();
+fn a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data(shell: &Shell) {
     shell.push(&["mail", "later", "--delay", "1h"]);
     for args in [&["lease", "mail"][..], &["lease", "other", "--json"]] {
         let ran = shell.run(args);
@@ -56,9 +61,7 @@ fn a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data() {
     }
 }
 
-#[test]
-fn an_unknown_or_used_token_is_answered_lease_lost() {
-    let shell = Shell::new();
+fn an_unknown_or_used_token_is_answered_lease_lost(shell: &Shell) {
     shell.push(&["mail", "x"]);
     let token = shell.lease("mail");
     shell.ok(&["ack", &token]);
@@ -83,9 +86,7 @@ fn an_unknown_or_used_token_is_answered_lease_lost() {
     }
 }
 
-#[test]
-fn one_lost_token_does_not_keep_the_others_from_being_settled() {
-    let shell = Shell::new();
+fn one_lost_token_does_not_keep_the_others_from_being_settled(shell: &Shell) {
     let id = shell.push(&["mail", "x"]);
     let token = shell.lease("mail");
     let ran = shell.run(&["ack", "7-9-0000000000000abc", &token, "--json"]);
@@ -100,9 +101,7 @@ fn one_lost_token_does_not_keep_the_others_from_being_settled() {
     assert_eq!(lines[1]["ok"]["state"], "done");
 }
 
-#[test]
-fn a_failure_is_tried_again_until_the_tries_are_used_up() {
-    let shell = Shell::new();
+fn a_failure_is_tried_again_until_the_tries_are_used_up(shell: &Shell) {
     let backoff = "{\"kind\":\"fixed\",\"delay\":\"0s\"}";
     let id = shell.push(&["mail", "x", "--max-attempts", "2", "--backoff", backoff]);
     for state in ["ready", "dead"] {
@@ -115,9 +114,7 @@ fn a_failure_is_tried_again_until_the_tries_are_used_up() {
     assert_eq!(dead["failures"], 2);
 }
 
-#[test]
-fn every_other_end_of_a_lease_does_what_it_says() {
-    let shell = Shell::new();
+fn every_other_end_of_a_lease_does_what_it_says(shell: &Shell) {
     let id = shell.push(&["mail", "x"]);
     shell.ok(&["release", &shell.lease("mail")]);
     assert_eq!(shell.job(&id)["state"], "ready");
@@ -142,9 +139,7 @@ fn every_other_end_of_a_lease_does_what_it_says() {
     assert_eq!(shell.job(&id)["last_error"], "hopeless");
 }
 
-#[test]
-fn extending_notes_progress_and_reports_a_wish_to_cancel() {
-    let shell = Shell::new();
+fn extending_notes_progress_and_reports_a_wish_to_cancel(shell: &Shell) {
     let id = shell.push(&["mail", "x"]);
     let token = shell.lease("mail");
     let extended = shell.json(&[

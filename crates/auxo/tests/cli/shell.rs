@@ -1,31 +1,57 @@
-//! Runs the binary and keeps what it said.
+//! A queue for a test, and commands that are run on it.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::command::{Ran, auxo, finish};
+use crate::server::Server;
 use crate::started::Started;
 
-/// A data directory, and the commands that are run on it.
+/// A queue, on a data directory or on a server of its own, and the commands that are run on it.
 pub struct Shell {
     dir: TempDir,
+    server: Option<Server>,
+    columns: Option<&'static str>,
 }
 
-/// What a command said.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
+/// Tests that take a shell, each run on a data directory and on a server: a verb must not show where it works.
+macro_rules! both {
+    ($($name:ident),* $(,)?) => {
+        mod on_a_directory {
+            $(#[test] fn $name() { super::$name(&crate::shell::Shell::new()) })*
+        }
+        mod on_a_server {
+            $(#[test] fn $name() { super::$name(&crate::shell::Shell::on_server()) })*
+        }
+    };
 }
 
 impl Shell {
+    /// On a data directory, which is not made yet.
     pub fn new() -> Shell {
         Shell {
             dir: TempDir::new().unwrap(),
+            server: None,
+            columns: None,
+        }
+    }
+
+    /// On a server that has no job yet.
+    pub fn on_server() -> Shell {
+        Shell {
+            server: Some(Server::start()),
+            ..Shell::new()
+        }
+    }
+
+    /// With tables that are so wide.
+    pub fn columns(self, columns: &'static str) -> Shell {
+        Shell {
+            columns: Some(columns),
+            ..self
         }
     }
 
@@ -33,23 +59,32 @@ impl Shell {
         self.dir.path()
     }
 
-    /// Runs a command on the data directory.
+    /// Runs a command on the queue.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.feed(args, b"")
     }
 
     /// Runs a command with something on stdin.
     pub fn feed(&self, args: &[&str], stdin: &[u8]) -> Ran {
-        let mut command = auxo();
-        command.args(args).env("AUXO_DATA", self.data());
-        finish(command, stdin)
+        finish(self.command(args), stdin)
     }
 
     /// Starts a command and does not wait for it.
     pub fn start(&self, args: &[&str]) -> Started {
+        Started::new(self.command(args))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = auxo();
-        command.args(args).env("AUXO_DATA", self.data());
-        Started::new(command)
+        command.args(args);
+        match &self.server {
+            Some(server) => command.env("AUXO_SERVER", server.url()),
+            None => command.env("AUXO_DATA", self.data()),
+        };
+        if let Some(columns) = self.columns {
+            command.env("COLUMNS", columns);
+        }
+        command
     }
 
     /// Runs a command that must succeed, and answers with what it printed.
@@ -102,32 +137,4 @@ pub fn text(value: &Value) -> String {
         .as_str()
         .unwrap_or_else(|| panic!("{value} is no text"))
         .to_owned()
-}
-
-/// The binary, with pipes, and with nothing set up for it.
-pub fn auxo() -> Command {
-    plain(Command::new(env!("CARGO_BIN_EXE_auxo")))
-}
-
-/// Pipes, and nothing of what the environment says about Auxo.
-pub fn plain(mut command: Command) -> Command {
-    command.env_remove("AUXO_DATA").env_remove("AUXO_SERVER");
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// Runs a command to its end with something on stdin.
-pub fn finish(mut command: Command, stdin: &[u8]) -> Ran {
-    let mut child = command.spawn().unwrap();
-    // A command that does not read its input may be gone already.
-    let _ = child.stdin.take().unwrap().write_all(stdin);
-    let output = child.wait_with_output().unwrap();
-    Ran {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
 }

@@ -2,9 +2,13 @@
 
 use crate::shell::Shell;
 
-#[test]
-fn publishing_reaches_each_subscription_whose_pattern_fits() {
-    let shell = Shell::new();
+both! {
+    publishing_reaches_each_subscription_whose_pattern_fits,
+    a_schedule_is_kept_shown_and_removed,
+    a_wrong_schedule_is_refused_with_its_reason,
+}
+
+fn publishing_reaches_each_subscription_whose_pattern_fits(shell: &Shell) {
     shell.ok(&["topics", "subscribe", "orders", "audit", "audit"]);
     shell.ok(&[
         "topics",
@@ -30,9 +34,7 @@ fn publishing_reaches_each_subscription_whose_pattern_fits() {
     assert_eq!(shell.json(&["jobs", "--all"]).len(), 3);
 }
 
-#[test]
-fn a_schedule_is_kept_shown_and_removed() {
-    let shell = Shell::new();
+fn a_schedule_is_kept_shown_and_removed(shell: &Shell) {
     shell.ok(&[
         "schedules",
         "set",
@@ -66,9 +68,7 @@ fn a_schedule_is_kept_shown_and_removed() {
     assert_eq!(shell.json(&["schedules", "list"]).len(), 1);
 }
 
-#[test]
-fn a_wrong_schedule_is_refused_with_its_reason() {
-    let shell = Shell::new();
+fn a_wrong_schedule_is_refused_with_its_reason(shell: &Shell) {
     let set = |rhythm: &[&str]| shell.run(&[&["schedules", "set", "s", "q"], rhythm].concat());
     for (rhythm, says) in [
         (&["--cron", "61 * * * *"][..], "cron expression"),

@@ -3,8 +3,32 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::shell::{Ran, Shell, text};
+use crate::command::Ran;
+use crate::shell::{Shell, text};
 use crate::started::Fifo;
+
+both! {
+    a_command_gets_the_payload_and_the_fields_and_its_output_is_the_result,
+    a_json_result_stands_as_json_and_a_long_one_is_cut,
+    a_payload_that_the_command_does_not_read_is_no_failure,
+    a_failing_command_is_tried_again_by_the_policy_until_the_job_is_dead,
+    of_a_long_complaint_the_end_is_kept,
+    exit_code_75_means_again_later_and_counts_no_failure,
+    the_signal_that_killed_a_command_is_named,
+    a_job_is_held_for_longer_than_its_lease_was_given_for,
+    at_its_timeout_a_whole_tree_that_ignores_sigterm_is_killed,
+    a_command_that_heeds_sigterm_has_time_to_clean_up_behind_itself,
+    what_a_command_leaves_running_does_not_outlive_its_job,
+    as_many_jobs_run_at_once_as_were_allowed,
+    sigterm_lets_the_running_job_finish_and_takes_no_other,
+    after_the_grace_a_running_job_is_ended_and_given_back,
+    a_second_signal_ends_everything_at_once,
+    a_worker_with_nothing_to_do_ends_at_the_first_signal,
+    once_takes_one_job_and_drain_takes_all_that_are_due,
+    queues_are_worked_on_in_the_order_given,
+    a_job_that_is_delivered_at_most_once_runs_and_is_gone,
+    wrong_usage_of_work_is_refused_before_anything_runs,
+}
 
 /// Works off a queue and answers with the reports.
 fn drain(shell: &Shell, args: &[&str]) -> (Vec<Value>, Ran) {
@@ -22,9 +46,7 @@ fn only(shell: &Shell, args: &[&str]) -> Value {
     reports.remove(0)
 }
 
-#[test]
-fn a_command_gets_the_payload_and_the_fields_and_its_output_is_the_result() {
-    let shell = Shell::new();
+fn a_command_gets_the_payload_and_the_fields_and_its_output_is_the_result(shell: &Shell) {
     let id = shell.push(&[
         "q",
         "hello",
@@ -38,7 +60,7 @@ fn a_command_gets_the_payload_and_the_fields_and_its_output_is_the_result() {
         "1h",
     ]);
     let print = r#"cat; echo " $AUXO_JOB_ID $AUXO_QUEUE $AUXO_KIND $AUXO_ATTEMPT $AUXO_KEY $AUXO_HEADER_X_LANG" | tr -d '\n'; echo; echo "not kept" >&2"#;
-    let report = only(&shell, &["--exec", print]);
+    let report = only(shell, &["--exec", print]);
     assert_eq!(report["outcome"], "done");
     assert_eq!(report["id"], *id);
     let job = shell.job(&id);
@@ -49,16 +71,14 @@ fn a_command_gets_the_payload_and_the_fields_and_its_output_is_the_result() {
     assert!(shown.contains(&result), "{shown}");
 }
 
-#[test]
-fn a_json_result_stands_as_json_and_a_long_one_is_cut() {
-    let shell = Shell::new();
+fn a_json_result_stands_as_json_and_a_long_one_is_cut(shell: &Shell) {
     let id = shell.push(&["q", "--retention", "1h"]);
-    only(&shell, &["--exec", r#"echo '{"sum": 3}'"#]);
+    only(shell, &["--exec", r#"echo '{"sum": 3}'"#]);
     assert_eq!(shell.job(&id)["result"]["sum"], 3);
 
     let id = shell.push(&["q", "--retention", "1h"]);
     only(
-        &shell,
+        shell,
         &[
             "--exec",
             "yes 1 | tr -d '\\n' | head -c 100000",
@@ -69,21 +89,17 @@ fn a_json_result_stands_as_json_and_a_long_one_is_cut() {
     assert_eq!(shell.job(&id)["result"], 111_111_111);
 }
 
-#[test]
-fn a_payload_that_the_command_does_not_read_is_no_failure() {
-    let shell = Shell::new();
+fn a_payload_that_the_command_does_not_read_is_no_failure(shell: &Shell) {
     let payload = "x".repeat(500_000);
     let ran = shell.feed(&["push", "q", "--file", "-"], payload.as_bytes());
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(only(&shell, &["--exec", "exit 0"])["outcome"], "done");
+    assert_eq!(only(shell, &["--exec", "exit 0"])["outcome"], "done");
 }
 
-#[test]
-fn a_failing_command_is_tried_again_by_the_policy_until_the_job_is_dead() {
-    let shell = Shell::new();
+fn a_failing_command_is_tried_again_by_the_policy_until_the_job_is_dead(shell: &Shell) {
     let policy = r#"{"kind":"fixed","delay":"0s"}"#;
     let id = shell.push(&["q", "--max-attempts", "3", "--backoff", policy]);
-    let (reports, ran) = drain(&shell, &["--exec", "echo no luck >&2; exit 3", "--verbose"]);
+    let (reports, ran) = drain(shell, &["--exec", "echo no luck >&2; exit 3", "--verbose"]);
     let states: Vec<_> = reports
         .iter()
         .map(|report| text(&report["state"]))
@@ -100,12 +116,10 @@ fn a_failing_command_is_tried_again_by_the_policy_until_the_job_is_dead() {
     assert!(ran.err.contains("0 done, 3 failed in "), "{}", ran.err);
 }
 
-#[test]
-fn of_a_long_complaint_the_end_is_kept() {
-    let shell = Shell::new();
+fn of_a_long_complaint_the_end_is_kept(shell: &Shell) {
     let id = shell.push(&["q", "--max-attempts", "1"]);
     only(
-        &shell,
+        shell,
         &[
             "--exec",
             "yes grumble | head -c 100000 >&2; echo the reason >&2; exit 1",
@@ -117,12 +131,10 @@ fn of_a_long_complaint_the_end_is_kept() {
     assert!(error.len() < 5000, "{}", error.len());
 }
 
-#[test]
-fn exit_code_75_means_again_later_and_counts_no_failure() {
-    let shell = Shell::new();
+fn exit_code_75_means_again_later_and_counts_no_failure(shell: &Shell) {
     let id = shell.push(&["q", "--max-attempts", "1"]);
     let report = only(
-        &shell,
+        shell,
         &["--exec", "echo busy >&2; exit 75", "--retry-delay", "1h"],
     );
     assert_eq!(report["outcome"], "retried");
@@ -132,28 +144,22 @@ fn exit_code_75_means_again_later_and_counts_no_failure() {
     assert!(job.get("failures").is_none(), "{job}");
 }
 
-#[test]
-fn the_signal_that_killed_a_command_is_named() {
-    let shell = Shell::new();
+fn the_signal_that_killed_a_command_is_named(shell: &Shell) {
     let id = shell.push(&["q", "--max-attempts", "1"]);
-    only(&shell, &["--exec", "kill -SEGV $$"]);
+    only(shell, &["--exec", "kill -SEGV $$"]);
     assert_eq!(shell.job(&id)["last_error"], "killed by SIGSEGV");
 }
 
-#[test]
-fn a_job_is_held_for_longer_than_its_lease_was_given_for() {
-    let shell = Shell::new();
+fn a_job_is_held_for_longer_than_its_lease_was_given_for(shell: &Shell) {
     let id = shell.push(&["q", "--ttr", "1s", "--retention", "1h"]);
-    let report = only(&shell, &["--exec", "sleep 2"]);
+    let report = only(shell, &["--exec", "sleep 2"]);
     assert_eq!(report["outcome"], "done", "{report}");
     let job = shell.job(&id);
     assert_eq!(job["attempt"], 1);
     assert!(job.get("vanished").is_none(), "{job}");
 }
 
-#[test]
-fn at_its_timeout_a_whole_tree_that_ignores_sigterm_is_killed() {
-    let shell = Shell::new();
+fn at_its_timeout_a_whole_tree_that_ignores_sigterm_is_killed(shell: &Shell) {
     let dir = TempDir::new().unwrap();
     let alive = Fifo::new(dir.path(), "alive");
     let id = shell.push(&["q", "--max-attempts", "1"]);
@@ -183,14 +189,12 @@ fn at_its_timeout_a_whole_tree_that_ignores_sigterm_is_killed() {
     assert_eq!(job["last_error"], "timed out after 300ms: stuck");
 }
 
-#[test]
-fn a_command_that_heeds_sigterm_has_time_to_clean_up_behind_itself() {
-    let shell = Shell::new();
+fn a_command_that_heeds_sigterm_has_time_to_clean_up_behind_itself(shell: &Shell) {
     let id = shell.push(&["q", "--max-attempts", "1"]);
     // The outer shell ends at once; the inner one is the one that cleans up.
     let command = "sh -c 'trap \"sleep 0.2; echo clean >&2; exit 1\" TERM; while :; do sleep 0.01; done'; true";
     only(
-        &shell,
+        shell,
         &[
             "--timeout",
             "300ms",
@@ -205,9 +209,7 @@ fn a_command_that_heeds_sigterm_has_time_to_clean_up_behind_itself() {
     assert!(error.ends_with("clean"), "{error}");
 }
 
-#[test]
-fn what_a_command_leaves_running_does_not_outlive_its_job() {
-    let shell = Shell::new();
+fn what_a_command_leaves_running_does_not_outlive_its_job(shell: &Shell) {
     let dir = TempDir::new().unwrap();
     let alive = Fifo::new(dir.path(), "alive");
     shell.push(&["q"]);
@@ -218,9 +220,7 @@ fn what_a_command_leaves_running_does_not_outlive_its_job() {
     assert!(ran.err.contains("1 done in "), "{ran:?}");
 }
 
-#[test]
-fn as_many_jobs_run_at_once_as_were_allowed() {
-    let shell = Shell::new();
+fn as_many_jobs_run_at_once_as_were_allowed(shell: &Shell) {
     let dir = TempDir::new().unwrap();
     let gates: Vec<Fifo> = (1..=3)
         .map(|n| Fifo::new(dir.path(), &format!("gate{n}")))
@@ -247,9 +247,7 @@ fn as_many_jobs_run_at_once_as_were_allowed() {
     assert!(ran.err.contains("3 done in "), "{}", ran.err);
 }
 
-#[test]
-fn sigterm_lets_the_running_job_finish_and_takes_no_other() {
-    let shell = Shell::new();
+fn sigterm_lets_the_running_job_finish_and_takes_no_other(shell: &Shell) {
     let dir = TempDir::new().unwrap();
     let (begun, gate) = (
         Fifo::new(dir.path(), "begun"),
@@ -270,9 +268,7 @@ fn sigterm_lets_the_running_job_finish_and_takes_no_other() {
     assert_eq!(shell.job(&second)["state"], "ready");
 }
 
-#[test]
-fn after_the_grace_a_running_job_is_ended_and_given_back() {
-    let shell = Shell::new();
+fn after_the_grace_a_running_job_is_ended_and_given_back(shell: &Shell) {
     let dir = TempDir::new().unwrap();
     let begun = Fifo::new(dir.path(), "begun");
     let id = shell.push(&["q"]);
@@ -289,9 +285,7 @@ fn after_the_grace_a_running_job_is_ended_and_given_back() {
     assert!(job.get("vanished").is_none(), "{job}");
 }
 
-#[test]
-fn a_second_signal_ends_everything_at_once() {
-    let shell = Shell::new();
+fn a_second_signal_ends_everything_at_once(shell: &Shell) {
     let dir = TempDir::new().unwrap();
     let alive = Fifo::new(dir.path(), "alive");
     shell.push(&["q"]);
@@ -312,9 +306,7 @@ fn a_second_signal_ends_everything_at_once() {
     assert_eq!(rest, "", "the command is gone too");
 }
 
-#[test]
-fn a_worker_with_nothing_to_do_ends_at_the_first_signal() {
-    let shell = Shell::new();
+fn a_worker_with_nothing_to_do_ends_at_the_first_signal(shell: &Shell) {
     shell.push(&["q", "--delay", "1h"]);
     let mut worker = shell.start(&["work", "q", "--exec", "true"]);
     worker.says("working on q, 1 at a time");
@@ -324,25 +316,21 @@ fn a_worker_with_nothing_to_do_ends_at_the_first_signal() {
     assert!(ran.err.contains("0 done in "), "{}", ran.err);
 }
 
-#[test]
-fn once_takes_one_job_and_drain_takes_all_that_are_due() {
-    let shell = Shell::new();
+fn once_takes_one_job_and_drain_takes_all_that_are_due(shell: &Shell) {
     for _ in 0..3 {
         shell.push(&["q"]);
     }
     shell.push(&["q", "--delay", "1h"]);
     let ran = shell.run(&["work", "q", "--once", "--exec", "true"]);
     assert!(ran.err.contains("1 done in "), "{ran:?}");
-    let (reports, _) = drain(&shell, &["--exec", "true"]);
+    let (reports, _) = drain(shell, &["--exec", "true"]);
     assert_eq!(reports.len(), 2);
     let ran = shell.run(&["work", "q", "--once", "--exec", "true"]);
     assert_eq!(ran.code, 0);
     assert!(ran.err.contains("0 done in "), "{ran:?}");
 }
 
-#[test]
-fn queues_are_worked_on_in_the_order_given() {
-    let shell = Shell::new();
+fn queues_are_worked_on_in_the_order_given(shell: &Shell) {
     shell.push(&["slow"]);
     shell.push(&["urgent"]);
     let args = [
@@ -357,19 +345,15 @@ fn queues_are_worked_on_in_the_order_given() {
     assert_eq!(queues, ["urgent", "slow"]);
 }
 
-#[test]
-fn a_job_that_is_delivered_at_most_once_runs_and_is_gone() {
-    let shell = Shell::new();
+fn a_job_that_is_delivered_at_most_once_runs_and_is_gone(shell: &Shell) {
     shell.push(&["q", "--ttr", "0s"]);
-    let report = only(&shell, &["--exec", "exit 1"]);
+    let report = only(shell, &["--exec", "exit 1"]);
     assert_eq!(report["outcome"], "failed");
     assert_eq!(report["error"], "exit code 1");
-    assert_eq!(drain(&shell, &["--exec", "true"]).0.len(), 0);
+    assert_eq!(drain(shell, &["--exec", "true"]).0.len(), 0);
 }
 
-#[test]
-fn wrong_usage_of_work_is_refused_before_anything_runs() {
-    let shell = Shell::new();
+fn wrong_usage_of_work_is_refused_before_anything_runs(shell: &Shell) {
     let table: &[(&[&str], &str)] = &[
         (&["work", "q"], "--exec"),
         (&["work", "--exec", "true"], "QUEUE"),

@@ -8,6 +8,13 @@ use serde_json::Value;
 
 use crate::shell::{Shell, text};
 
+both! {
+    a_job_is_posted_with_its_fields_and_the_answer_is_its_result,
+    an_answer_that_is_an_error_fails_the_job,
+    a_receiver_that_is_away_or_hangs_up_is_tried_again_later,
+    a_request_is_given_up_at_the_timeout,
+}
+
 /// What a receiver got.
 struct Got {
     head: Vec<String>,
@@ -71,9 +78,7 @@ fn post(shell: &Shell, url: &str, args: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-#[test]
-fn a_job_is_posted_with_its_fields_and_the_answer_is_its_result() {
-    let shell = Shell::new();
+fn a_job_is_posted_with_its_fields_and_the_answer_is_its_result(shell: &Shell) {
     let (url, receiver) = receiver(&[
         "HTTP/1.1 200 OK\r\ncontent-length: 13\r\nconnection: close\r\n\r\n{\"sent\":true}",
     ]);
@@ -92,7 +97,7 @@ fn a_job_is_posted_with_its_fields_and_the_answer_is_its_result() {
         "--header",
         "x-lang=de",
     ]);
-    assert_eq!(post(&shell, &url, &[])[0]["outcome"], "done");
+    assert_eq!(post(shell, &url, &[])[0]["outcome"], "done");
     let got = &receiver.join().unwrap()[0];
     assert_eq!(got.head[0], "POST /jobs?from=auxo HTTP/1.1");
     assert_eq!(got.body, "{\"to\":\"ada\"}");
@@ -139,9 +144,7 @@ fn a_busy_receiver_is_asked_again_when_it_says_and_no_failure_is_counted() {
     }
 }
 
-#[test]
-fn an_answer_that_is_an_error_fails_the_job() {
-    let shell = Shell::new();
+fn an_answer_that_is_an_error_fails_the_job(shell: &Shell) {
     let (url, receiver) = receiver(&[
         "HTTP/1.1 400 Bad Request\r\ncontent-length: 10\r\nconnection: close\r\n\r\nno address",
         "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
@@ -150,7 +153,7 @@ fn an_answer_that_is_an_error_fails_the_job() {
     for _ in 0..3 {
         shell.push(&["q", "--max-attempts", "1"]);
     }
-    let reports = post(&shell, &url, &[]);
+    let reports = post(shell, &url, &[]);
     let errors: Vec<String> = reports
         .iter()
         .map(|report| text(&report["error"]))
@@ -167,9 +170,7 @@ fn an_answer_that_is_an_error_fails_the_job() {
     receiver.join().unwrap();
 }
 
-#[test]
-fn a_receiver_that_is_away_or_hangs_up_is_tried_again_later() {
-    let shell = Shell::new();
+fn a_receiver_that_is_away_or_hangs_up_is_tried_again_later(shell: &Shell) {
     let id = shell.push(&["q", "--max-attempts", "1"]);
     // Bound and closed again: nobody listens there.
     let address = TcpListener::bind("127.0.0.1:0")
@@ -177,7 +178,7 @@ fn a_receiver_that_is_away_or_hangs_up_is_tried_again_later() {
         .local_addr()
         .unwrap();
     let url = format!("http://{address}/");
-    let reports = post(&shell, &url, &["--retry-delay", "1h"]);
+    let reports = post(shell, &url, &["--retry-delay", "1h"]);
     assert_eq!(reports[0]["outcome"], "retried");
     let error = text(&reports[0]["error"]);
     assert!(
@@ -187,19 +188,17 @@ fn a_receiver_that_is_away_or_hangs_up_is_tried_again_later() {
     shell.ok(&["kick", &id]);
 
     let (url, receiver) = receiver(&[""]);
-    let reports = post(&shell, &url, &["--retry-delay", "1h"]);
+    let reports = post(shell, &url, &["--retry-delay", "1h"]);
     assert_eq!(reports[0]["outcome"], "retried", "{reports:?}");
     receiver.join().unwrap();
     assert_eq!(shell.job(&id)["state"], "scheduled");
 }
 
-#[test]
-fn a_request_is_given_up_at_the_timeout() {
-    let shell = Shell::new();
+fn a_request_is_given_up_at_the_timeout(shell: &Shell) {
     let id = shell.push(&["q", "--max-attempts", "1"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let reports = post(&shell, &url, &["--timeout", "300ms"]);
+    let reports = post(shell, &url, &["--timeout", "300ms"]);
     assert_eq!(reports[0]["error"], "timed out after 300ms");
     assert_eq!(shell.job(&id)["state"], "dead");
     // The connection was made and closed again, which is all that can be seen here.

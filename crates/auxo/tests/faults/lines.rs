@@ -7,10 +7,10 @@ use std::time::Instant;
 use auxo::core::Engine;
 use auxo::core::engine::Query;
 
+use crate::command::{self, Ran};
 use crate::proxy::{Lane, Plan, Proxy};
 use crate::raw::ask;
 use crate::server::{PATIENCE, Server};
-use crate::shell::{self, Ran};
 use crate::started::Started;
 
 const LINES: u64 = 12_000;
@@ -20,7 +20,7 @@ const PARTS: u64 = 3;
 /// `seq 1 LINES | auxo push q --lines …`, where each part but the first waits for a signal.
 fn push(server: &Server, args: &[&str]) -> (Started, Sender<()>) {
     let (output, mut input) = std::io::pipe().unwrap();
-    let mut command = shell::auxo();
+    let mut command = command::auxo();
     command
         .args(["push", "q", "--lines", "--server", &server.url()])
         .args(args)
@@ -141,10 +141,10 @@ async fn push_unheard(server: &Server, args: &[&str], input: &str) -> Ran {
         }
     };
     let proxy = Proxy::new(server.address, plan).await;
-    let mut command = shell::auxo();
+    let mut command = command::auxo();
     let url = format!("http://{}", proxy.address);
     command.args(["push", "q", "--server", &url]).args(args);
-    shell::finish(command, input.as_bytes())
+    command::finish(command, input.as_bytes())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

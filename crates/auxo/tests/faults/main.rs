@@ -1,12 +1,10 @@
 //! What goes wrong around a server: kills, signals, cut and lame networks, failing disks. The server is the real binary over
 //! a real directory unless a test needs a disk that fails on demand.
 
-// Shared with the tests of the command line, which need more of them than these do.
-#[allow(dead_code)]
-#[path = "../cli/shell.rs"]
-mod shell;
-#[allow(dead_code)]
-#[path = "../cli/started.rs"]
+#[path = "../common/command.rs"]
+mod command;
+#[allow(dead_code, reason = "the tests of the command line use the rest")]
+#[path = "../common/started.rs"]
 mod started;
 
 mod by_hand;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use auxo::Remote;
 use tempfile::TempDir;
 
-use crate::shell::{self, Ran};
+use crate::command::{self, Ran};
 use crate::started::Started;
 
 /// Longer than anything takes; only a broken test waits for it.
@@ -52,7 +52,7 @@ impl Server {
         let mut command = Command::new("sh");
         command.args(["-c", r#"trap '' XFSZ; exec "$0" "$@""#]);
         command.arg(env!("CARGO_BIN_EXE_auxo"));
-        let mut command = shell::plain(command);
+        let mut command = command::plain(command);
         command
             .args(["serve", "--http", &self.address.to_string()])
             .args(&self.flags)
@@ -114,9 +114,9 @@ impl Server {
 
     /// Runs a command of the binary on it that must succeed, and answers with what it printed.
     pub fn ok(&self, args: &[&str]) -> String {
-        let mut command = shell::auxo();
+        let mut command = command::auxo();
         command.args(args).env("AUXO_SERVER", self.url());
-        let ran = shell::finish(command, b"");
+        let ran = command::finish(command, b"");
         assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
         ran.out
     }
@@ -127,9 +127,9 @@ impl Server {
             self.ok(&["audit"]);
             return;
         }
-        let mut command = shell::auxo();
+        let mut command = command::auxo();
         command.arg("audit").env("AUXO_DATA", self.dir.path());
-        let ran = shell::finish(command, b"");
+        let ran = command::finish(command, b"");
         assert_eq!(ran.code, 0, "{ran:?}");
     }
 }

@@ -5,19 +5,28 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::command::{auxo, finish};
 use crate::server::Server;
-use crate::shell::{Shell, auxo};
 
 #[test]
 fn unless_it_is_meant_only_this_machine_can_reach_it() {
-    let shell = Shell::new();
-    let shown = shell.json(&["config", "show"]);
+    let dir = TempDir::new().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = auxo();
+        command.args(args);
+        finish(command, b"")
+    };
+    let shown = run(&["config", "show", "--json"]).out;
+    let shown: Vec<serde_json::Value> = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let http = shown
         .iter()
         .find(|setting| setting["key"] == "http")
         .unwrap();
     assert_eq!(http["value"], "127.0.0.1:8000");
-    let data = shell.data().join("new");
+    let data = dir.path().join("new");
     for address in [
         "0.0.0.0:0",
         "[::]:0",
@@ -25,16 +34,16 @@ fn unless_it_is_meant_only_this_machine_can_reach_it() {
         "[2001:db8::1]:8000",
         "[::ffff:0.0.0.0]:0",
     ] {
-        let ran = shell.run(&["serve", "--http", address, "--data", data.to_str().unwrap()]);
+        let ran = run(&["serve", "--http", address, "--data", data.to_str().unwrap()]);
         assert_ne!(ran.code, 0, "{address}: {ran:?}");
         assert!(ran.err.contains("--insecure"), "{address}: {ran:?}");
         assert!(ran.err.contains("127.0.0.1"), "{address}: {ran:?}");
         assert!(!data.exists(), "{address} made a store");
     }
     // The same from a file.
-    let file = shell.data().join("auxo.toml");
+    let file = dir.path().join("auxo.toml");
     std::fs::write(&file, "http = \"0.0.0.0:0\"\n").unwrap();
-    let ran = shell.run(&[
+    let ran = run(&[
         "serve",
         "--config",
         file.to_str().unwrap(),

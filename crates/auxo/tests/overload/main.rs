@@ -5,6 +5,9 @@
 #![cfg(target_os = "linux")]
 
 mod client;
+#[path = "../common/command.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod command;
 mod deaf;
 mod door;
 mod idle;
@@ -12,11 +15,5 @@ mod large;
 mod queues;
 mod secrets;
 mod server;
-#[path = "../cli/shell.rs"]
-#[allow(dead_code, reason = "the tests of the command line use the rest")]
-mod shell;
-#[path = "../cli/started.rs"]
-#[allow(dead_code, reason = "the tests of the command line use the rest")]
-mod started;
 mod storm;
 mod waiting;

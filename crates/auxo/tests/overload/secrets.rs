@@ -4,8 +4,8 @@ use std::io::Read;
 
 use tempfile::TempDir;
 
+use crate::command::auxo;
 use crate::server::Server;
-use crate::shell::auxo;
 
 /// Looks like nothing else that is written anywhere.
 const CANARY: &str = "kanarienvogel";

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::shell::auxo;
+use crate::command::auxo;
 
 /// Longer than anything takes; only a broken test waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(30);

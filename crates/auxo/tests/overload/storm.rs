@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
+use crate::command::auxo;
 use crate::server::{Server, until};
-use crate::shell::auxo;
 
 const DESCRIPTORS: &str = "256";
 const STORM: usize = 1000;

@@ -4,8 +4,11 @@
 //! the same one from its first mention to its last, in commands too. How wide the columns of a table are is not compared.
 
 mod compare;
+#[path = "../common/server.rs"]
 mod server;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
 use compare::Names;
@@ -43,13 +46,22 @@ fn steps(text: &str) -> Vec<Step> {
 fn run(line: &str, server: &Server) -> Vec<String> {
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1\n{line}")])
-        .env("PATH", server.path())
+        .env("PATH", path())
         .env("AUXO_SERVER", server.url())
         .env_remove("AUXO_DATA")
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(str::to_owned).collect()
+}
+
+/// A PATH in which `auxo` is the binary under test.
+fn path() -> OsString {
+    let binary = Path::new(env!("CARGO_BIN_EXE_auxo")).parent().unwrap();
+    let mut path = binary.as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    path
 }
 
 #[test]

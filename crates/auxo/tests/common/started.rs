@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command};
 
-use crate::shell::Ran;
+use crate::command::Ran;
 
 /// A running command.
 pub struct Started {

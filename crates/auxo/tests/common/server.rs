@@ -1,8 +1,6 @@
-//! A server of the tour's own.
+//! A server of a test's own.
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
@@ -41,15 +39,6 @@ impl Server {
 
     pub fn url(&self) -> &str {
         &self.url
-    }
-
-    /// A PATH in which `auxo` is the binary under test.
-    pub fn path(&self) -> OsString {
-        let binary = Path::new(env!("CARGO_BIN_EXE_auxo")).parent().unwrap();
-        let mut path = binary.as_os_str().to_owned();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
-        path
     }
 }
 
