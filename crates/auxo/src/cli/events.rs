@@ -51,6 +51,8 @@ fn event(input: &str) -> Result<Event, String> {
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
     let mut follow = Follow::new(&auxo)?;
+    // A stream is opened again for as long as it takes. A server that is not there to begin with is a slip, and told at once.
+    auxo.service().catalog().await?;
     eprintln!("following; stop with Ctrl-C");
     let result = stream(&args, &mut follow, &mut context.output).await;
     ended(result, context)

@@ -100,6 +100,9 @@ fn hint(error: &Error) -> String {
             "the lease ended at its deadline or was settled; lease again for a new token"
         }
         Code::QueuePaused => "`auxo resume QUEUE --in` lets jobs in again",
+        Code::QueueFull if error.message().contains("disk is full") => {
+            "make room on the disk; jobs that are settled, purged or deleted give theirs back"
+        }
         Code::QueueFull => {
             "let workers catch up, purge dead jobs, or raise the limit with `auxo queues set`"
         }
@@ -109,8 +112,17 @@ fn hint(error: &Error) -> String {
         Code::Unavailable if error.message().contains("another process") => {
             "one process can use a data directory at a time: stop the other one, then try again"
         }
+        _ if error
+            .message()
+            .contains("did not answer like an Auxo server") =>
+        {
+            "--server URL or AUXO_SERVER names the server; `auxo serve` prints its URL when it begins"
+        }
         Code::Unavailable if error.message().contains("cannot reach") => {
             "--server URL or AUXO_SERVER names another server; --data DIR works on a directory without one"
+        }
+        Code::Unavailable if error.message().contains("No space left") => {
+            "make room on the disk that the data directory is on, then try again"
         }
         Code::Unavailable => "clear away what the message names, then try again",
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
@@ -150,6 +162,24 @@ mod tests {
                 Code::Unavailable,
                 "cannot reach Auxo at http://127.0.0.1:8000: refused",
                 "--server URL",
+                true,
+            ),
+            (
+                Code::UnknownOutcome,
+                "http://x did not answer like an Auxo server, but with status 501",
+                "--server URL",
+                true,
+            ),
+            (
+                Code::QueueFull,
+                "the disk is full: jobs can be leased and settled",
+                "make room",
+                true,
+            ),
+            (
+                Code::Unavailable,
+                "file 1.log: No space left on device (os error 28)",
+                "make room",
                 true,
             ),
             (

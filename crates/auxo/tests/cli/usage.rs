@@ -1,5 +1,7 @@
 //! Wrong usage is exit code 2 and says what would be right; nothing is stored.
 
+use std::io::{Read, Write};
+
 use crate::shell::{Shell, bare};
 
 #[test]
@@ -140,7 +142,13 @@ fn a_server_that_is_away_is_named_with_what_to_do() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    for args in [&["queues"][..], &["push", "mail", "x"], &["audit"]] {
+    let verbs = [
+        &["queues"][..],
+        &["push", "mail", "x"],
+        &["audit"],
+        &["events"],
+    ];
+    for args in verbs {
         let ran = bare(&[args, &["--server", &url, "--json"]].concat());
         assert_eq!(ran.code, 1, "{ran:?}");
         let start = format!("error: cannot reach Auxo at {url}: ");
@@ -149,6 +157,40 @@ fn a_server_that_is_away_is_named_with_what_to_do() {
             assert!(ran.err.contains(word), "{word}: {}", ran.err);
         }
         assert!(ran.out.contains("\"unavailable\""), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_server_of_another_kind_is_found_out() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    // It answers whoever comes, until the test is over.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(
+                b"HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
+            );
+        }
+    });
+    let verbs = [
+        &["queues"][..],
+        &["push", "mail", "x"],
+        &["lease", "mail"],
+        &["events"],
+    ];
+    for args in verbs {
+        let ran = bare(&[args, &["--server", &url]].concat());
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let start = format!("error: {url} did not answer like an Auxo server");
+        assert!(ran.err.starts_with(&start), "{args:?}: {}", ran.err);
+        assert!(
+            ran.err.contains("hint: --server URL"),
+            "{args:?}: {}",
+            ran.err
+        );
     }
 }
 
