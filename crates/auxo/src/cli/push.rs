@@ -42,10 +42,10 @@ Instead of ids, a summary is printed. A line that is refused is named and the ot
 code 1 if there was one.
 
 A server that goes away is tried again for the time of --patience, and what it had not answered is
-pushed again when it is back. So that this makes no job twice, a job that is pushed to a server by its line and has
-no key gets one of its own, lines-RUN:LINE, which is held for an hour after the job was done. If
-the server stays away, the command says with which --keys to repeat it: what is there already is
-then not pushed again.";
+pushed again when it is back. So that this makes no job twice, a job that is pushed to a server by
+its line and has no key gets one of its own, lines-RUN:LINE, which is held for an hour after the
+job was done. If the server stays away, the command says with which --keys to repeat it: what is
+there already is then not pushed again.";
 
 /// Put a job into a queue and print its id, or a job for each line of a file.
 #[derive(clap::Args)]

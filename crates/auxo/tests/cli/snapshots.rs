@@ -1,7 +1,7 @@
 //! What the commands print, to the letter: help, tables, JSON and errors, the same on a data directory and on a server.
 //!
 //! A snapshot is a transcript in `snapshots/`: a command, its stdout, its stderr behind `!`, and its exit code unless that is
-//! 0. What differs from run to run stands there as something of the same width. `AUXO_BLESS=1 cargo test -p auxo snapshots`
+//! 0. What differs from run to run stands there as something of the same width. `BLESS=1 cargo test -p auxo snapshots`
 //! writes them anew; `git diff` then shows what has changed.
 
 use std::path::Path;
@@ -61,7 +61,7 @@ fn words(line: &str) -> Vec<&str> {
 fn compare(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/snapshots");
     let path = path.join(name).with_extension("txt");
-    if std::env::var_os("AUXO_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
         return;
     }

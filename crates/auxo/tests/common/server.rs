@@ -25,10 +25,15 @@ impl Server {
             .spawn()
             .unwrap();
         let mut says = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        says.read_line(&mut line).unwrap();
-        let url = line.split_whitespace().last().unwrap_or_default();
-        assert!(url.starts_with("http://"), "{line}");
+        let mut said = String::new();
+        // Notes about the settings come first.
+        let url = loop {
+            let begin = said.len();
+            assert_ne!(says.read_line(&mut said).unwrap(), 0, "{said}");
+            if let Some((_, url)) = said[begin..].trim().split_once("listens on ") {
+                break url;
+            }
+        };
         Server {
             child,
             url: url.to_owned(),
