@@ -123,8 +123,8 @@ impl Engine for Remote {
         let mut pieces: Vec<Piece> = Vec::new();
         for (queue, places) in queues {
             let path = format!("{}/jobs", queue_path(queue));
-            let of = |place: &usize| write::body(&write::push(&jobs[*place].spec));
-            let items: Vec<Bytes> = places.iter().map(of).collect();
+            let of = |place: &usize| write::push(&jobs[*place].spec);
+            let items = write::bodies(places.iter().map(of));
             for mut piece in self.link.pieces(&path, &items, Effect::Once) {
                 for place in &mut piece.places {
                     *place = places[*place];
@@ -147,15 +147,13 @@ impl Engine for Remote {
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
-        let of = |item| write::body(&write::settle(item));
-        let bodies: Vec<Bytes> = items.iter().map(of).collect();
+        let bodies = write::bodies(items.iter().map(write::settle));
         let pieces = self.link.pieces("/v1/settle", &bodies, Effect::Once);
         self.link.batch(pieces, items.len(), parse::settled).await
     }
 
     async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
-        let of = |item| write::body(&write::extend(item));
-        let bodies: Vec<Bytes> = items.iter().map(of).collect();
+        let bodies = write::bodies(items.iter().map(write::extend));
         // The same extension again only extends again.
         let pieces = self.link.pieces("/v1/extend", &bodies, Effect::Repeatable);
         self.link.batch(pieces, items.len(), parse::extended).await

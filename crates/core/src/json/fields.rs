@@ -12,6 +12,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::error::{Code, Error, Result};
@@ -46,7 +47,11 @@ type Field<'a> = (Cow<'a, str>, &'a RawValue);
 impl<'a> Fields<'a> {
     /// The object that makes up the whole of `body`.
     pub fn of(body: &'a [u8]) -> Result<Fields<'a>> {
-        Fields::new(String::new(), parse(body)?)
+        match first(body) {
+            Some(b'{') => Ok(Fields::with(String::new(), read_all(body, Object)?)),
+            // It is no object; what it is instead is named.
+            _ => Fields::new(String::new(), parse(body)?),
+        }
     }
 
     /// An object that is an item of a list.
@@ -62,11 +67,15 @@ impl<'a> Fields<'a> {
         let left = Object
             .deserialize(&mut reader)
             .map_err(|error| Error::bad_request(error.to_string()))?;
-        Ok(Fields {
+        Ok(Fields::with(path, left))
+    }
+
+    fn with(path: String, left: Vec<Field<'a>>) -> Fields<'a> {
+        Fields {
             path,
             asked: Vec::with_capacity(ASKED),
             left,
-        })
+        }
     }
 
     /// Whether a field is there, also as `null`.
@@ -175,8 +184,36 @@ pub(super) enum Null {
 
 /// The JSON text in `body`.
 pub(super) fn parse(body: &[u8]) -> Result<&RawValue> {
-    serde_json::from_slice(body)
-        .map_err(|error| Error::bad_request(format!("the body is not JSON: {error}")))
+    serde_json::from_slice(body).map_err(|error| not_json(&error))
+}
+
+fn not_json(error: &serde_json::Error) -> Error {
+    Error::bad_request(format!("the body is not JSON: {error}"))
+}
+
+/// The first byte of what may be JSON.
+fn first(body: &[u8]) -> Option<u8> {
+    body.trim_ascii_start().first().copied()
+}
+
+/// Reads a body to its end in one pass.
+fn read_all<'a, S: DeserializeSeed<'a>>(body: &'a [u8], seed: S) -> Result<S::Value> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let read = seed.deserialize(&mut reader);
+    read.and_then(|value| reader.end().map(|()| value))
+        .map_err(|error| match error.classify() {
+            // It is JSON, and what is wrong with it is in our own words.
+            Category::Data => Error::bad_request(error.to_string()),
+            _ => not_json(&error),
+        })
+}
+
+/// The items of a body that is a list.
+pub(super) fn list_of(body: &[u8], limit: usize) -> Result<Option<Vec<&RawValue>>> {
+    match first(body) {
+        Some(b'[') => within(read_all(body, List(limit))?, limit).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// The items of a list, or `None` when it is not one. A list longer than `limit` is refused before it takes memory.
@@ -187,13 +224,17 @@ pub(super) fn list(raw: &RawValue, limit: usize) -> Result<Option<Vec<&RawValue>
     let items = List(limit)
         .deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
         .map_err(|error| Error::bad_request(error.to_string()))?;
-    if items.len() > limit {
-        return Err(Error::new(
+    within(items, limit).map(Some)
+}
+
+fn within<T>(items: Vec<T>, limit: usize) -> Result<Vec<T>> {
+    match items.len() <= limit {
+        true => Ok(items),
+        false => Err(Error::new(
             Code::TooLarge,
             format!("the list has more than {limit} items"),
-        ));
+        )),
     }
-    Ok(Some(items))
 }
 
 struct Object;

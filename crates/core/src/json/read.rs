@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::fields::{
-    Fields, Null, boolean, duration, each, f64, list, parse, parsed, string, texts, time, u32, word,
+    Fields, Null, boolean, duration, each, f64, list_of, parsed, string, texts, time, u32, word,
 };
 use crate::engine::{Ask, Extend, Outcome, Retry, Settle};
 use crate::error::Result;
@@ -67,11 +67,10 @@ fn batch<'a, T>(
     most: usize,
     read: fn(Fields<'a>) -> Result<T>,
 ) -> Result<Batch<T>> {
-    let raw = parse(body)?;
     let item = |raw: &'a RawValue| Fields::item(raw).and_then(read);
-    Ok(match list(raw, most)? {
+    Ok(match list_of(body, most)? {
         Some(items) => Batch::Many(items.into_iter().map(item).collect()),
-        None => Batch::One(item(raw)),
+        None => Batch::One(Fields::of(body).and_then(read)),
     })
 }
 

@@ -28,6 +28,19 @@ pub fn body(request: &impl Serialize) -> Bytes {
     serde_json::to_vec(request).unwrap_or_default().into()
 }
 
+/// Requests that go together, each as its body. They share one piece of memory.
+pub fn bodies<T: Serialize>(requests: impl Iterator<Item = T>) -> Vec<Bytes> {
+    let (mut all, mut ends) = (Vec::new(), vec![0]);
+    for request in requests {
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut all, &request);
+        ends.push(all.len());
+    }
+    let all = Bytes::from(all);
+    let piece = |ends: &[usize]| all.slice(ends[0]..ends[1]);
+    ends.windows(2).map(piece).collect()
+}
+
 /// One job of a push.
 pub fn push(spec: &JobSpec) -> impl Serialize {
     spec_out(spec)
