@@ -9,7 +9,7 @@ use tempfile::TempDir;
 pub struct Server {
     child: Child,
     url: String,
-    _says: BufReader<ChildStderr>,
+    says: BufReader<ChildStderr>,
     _dir: TempDir,
 }
 
@@ -24,21 +24,25 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut says = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        // Notes about the settings come first.
-        let url = loop {
-            let begin = said.len();
-            assert_ne!(says.read_line(&mut said).unwrap(), 0, "{said}");
-            if let Some((_, url)) = said[begin..].trim().split_once("listens on ") {
-                break url;
-            }
-        };
-        Server {
+        let mut server = Server {
+            says: BufReader::new(child.stderr.take().unwrap()),
             child,
-            url: url.to_owned(),
-            _says: says,
+            url: String::new(),
             _dir: dir,
+        };
+        server.url = server.says_where();
+        server
+    }
+
+    /// Reads where it listens; notes about the settings come first.
+    fn says_where(&mut self) -> String {
+        let mut said = String::new();
+        loop {
+            let begin = said.len();
+            assert_ne!(self.says.read_line(&mut said).unwrap(), 0, "{said}");
+            if let Some((_, url)) = said[begin..].trim().split_once("listens on ") {
+                return url.to_owned();
+            }
         }
     }
 
