@@ -72,6 +72,12 @@ async fn schedules_are_bounded_in_number_and_in_bytes() {
             .unwrap();
     }
     too_large(engine.change(schedule("more", 1)).await);
+    // Headers count as well.
+    let mut headers = schedule("more", 0);
+    if let Change::Schedule(schedule) = &mut headers {
+        schedule.spec.headers.insert("a".into(), "b".into());
+    }
+    too_large(engine.change(headers).await);
     engine.change(schedule("s7", 0)).await.unwrap();
     engine.change(schedule("more", 1)).await.unwrap();
     engine.close().await.unwrap();

@@ -30,9 +30,9 @@ pub fn document() -> Value {
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in paths {
         let operations = item.as_object_mut().into_iter().flatten();
-        for (_, operation) in operations {
+        for (method, operation) in operations {
             add_path_parameters(path, operation);
-            add_problems(operation);
+            add_problems(method, operation);
         }
     }
     rules::apply(&mut document);
@@ -91,7 +91,9 @@ fn add_path_parameters(path: &str, operation: &mut Value) {
 }
 
 /// What can go wrong with any call.
-fn add_problems(operation: &mut Value) {
+fn add_problems(method: &str, operation: &mut Value) {
+    // A body that has nothing to say is read, too, or the next request would begin with it.
+    let takes_body = method != "get";
     let problem = |description: &str| {
         json!({
             "description": description,
@@ -115,9 +117,8 @@ fn add_problems(operation: &mut Value) {
             "504",
             "no answer from the store: the step may or may not have happened",
         ),
-        ("default", "any other problem"),
     ];
-    if operation["requestBody"].is_object() {
+    if takes_body {
         common.extend([
             ("408", "the body did not arrive in time"),
             ("415", "the body is not JSON"),

@@ -35,6 +35,12 @@ pub struct Traffic {
     refused: AtomicBool,
     /// Lent to one request after the other.
     clock: Mutex<Option<Clock>>,
+    /// In HTTP/2 an answer may wait for leave from the client where the socket does not see it.
+    is_http2: AtomicBool,
+    /// Answers of known length that are being sent, in HTTP/2.
+    sending: AtomicUsize,
+    /// When a part of one was last handed on.
+    moved: Mutex<Option<Instant>>,
 }
 
 impl Traffic {
@@ -44,12 +50,17 @@ impl Traffic {
         self.running.fetch_add(1, Relaxed);
         Running {
             clock: self.clock().take(),
+            is_sending: false,
             traffic: self.clone(),
         }
     }
 
     fn clock(&self) -> MutexGuard<'_, Option<Clock>> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn moved(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how the last request was answered.
@@ -64,6 +75,7 @@ pub struct Running {
     traffic: Arc<Traffic>,
     /// For the limits of time of this request.
     pub clock: Option<Clock>,
+    is_sending: bool,
 }
 
 impl Running {
@@ -71,10 +83,26 @@ impl Running {
     pub fn answered(&self, status: StatusCode) {
         self.traffic.answered(status);
     }
+
+    /// Notes that an answer which can be sent at once is being sent, or a part of it. An answer that grows as things happen
+    /// is not noted.
+    pub fn sends(&mut self) {
+        if !self.traffic.is_http2.load(Relaxed) {
+            return;
+        }
+        if !self.is_sending {
+            self.is_sending = true;
+            self.traffic.sending.fetch_add(1, Relaxed);
+        }
+        *self.traffic.moved() = Some(Instant::now());
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.is_sending {
+            self.traffic.sending.fetch_sub(1, Relaxed);
+        }
         self.traffic.running.fetch_sub(1, Relaxed);
         if let Some(clock) = self.clock.take() {
             *self.traffic.clock() = Some(clock);
@@ -89,6 +117,39 @@ enum Wait {
     Request,
     /// The rest of a head that began when this many requests had begun.
     Head(u64),
+}
+
+/// Which protocol a connection speaks, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// None are here yet.
+    Nothing,
+    /// So many bytes of the preface `PRI * HTTP/2.0`. No method in use begins with the first three.
+    Preface(usize),
+    Http1,
+    Http2,
+}
+
+impl Opening {
+    const PREFACE: &'static [u8] = b"PRI";
+
+    /// With more bytes.
+    fn and(self, bytes: &[u8]) -> Opening {
+        let known = match self {
+            Opening::Http1 | Opening::Http2 => return self,
+            Opening::Nothing => 0,
+            Opening::Preface(known) => known,
+        };
+        let rest = &Opening::PREFACE[known..];
+        let common = rest.len().min(bytes.len());
+        if rest[..common] != bytes[..common] {
+            Opening::Http1
+        } else if common == rest.len() {
+            Opening::Http2
+        } else {
+            Opening::Preface(known + common)
+        }
+    }
 }
 
 /// A socket with its clocks.
@@ -106,8 +167,8 @@ pub struct Guard<S> {
     instead: Option<(Vec<u8>, usize)>,
     /// Nothing more is written; what comes in goes nowhere.
     shut: bool,
-    /// HTTP/2 mixes heads with pings and other frames; its own limits bound them.
-    http2: Option<bool>,
+    /// The first bytes of the connection, as many as tell its protocol.
+    opening: Opening,
     app: Arc<App>,
 }
 
@@ -125,41 +186,56 @@ impl<S> Guard<S> {
             write_clock: None,
             instead: None,
             shut: false,
-            http2: None,
+            opening: Opening::Nothing,
             app,
         }
     }
 
     fn took(&mut self, bytes: &[u8]) {
-        // No HTTP/1 method begins like the preface `PRI * HTTP/2.0`.
-        let http2 = *self.http2.get_or_insert_with(|| bytes.starts_with(b"PR"));
-        if http2 {
-            self.armed = false;
+        self.opening = self.opening.and(bytes);
+        let is_http2 = self.opening == Opening::Http2;
+        self.traffic.is_http2.store(is_http2, Relaxed);
+        let begun = self.traffic.begun.load(Relaxed);
+        if is_http2 {
+            // It mixes heads with pings and other frames, and its own limits bound them. Only a request is a sign of life.
+            if self.wait != Wait::Head(begun) {
+                self.wait = Wait::Head(begun);
+                self.armed = false;
+            }
         } else if self.wait == Wait::Request && self.traffic.running.load(Relaxed) == 0 {
-            self.wait = Wait::Head(self.traffic.begun.load(Relaxed));
+            self.wait = Wait::Head(begun);
             self.armed = false;
         }
     }
 
     /// Looks at the clock of what is waited for.
-    fn overdue(&mut self, cx: &mut Context<'_>) -> bool {
-        if matches!(self.wait, Wait::Head(begun) if begun != self.traffic.begun.load(Relaxed)) {
+    fn overdue(&mut self, cx: &mut Context<'_>) -> Option<&'static str> {
+        let is_http2 = self.opening == Opening::Http2;
+        let begun = self.traffic.begun.load(Relaxed);
+        if matches!(self.wait, Wait::Head(before) if before != begun) {
             self.wait = Wait::Request;
             self.armed = false;
         }
         if self.traffic.running.load(Relaxed) > 0 {
             self.armed = false;
-            return false;
+            if self.traffic.sending.load(Relaxed) == 0 {
+                return None;
+            }
+            let moved = (*self.traffic.moved())?;
+            let deadline = moved + self.app.settings.stall_time;
+            let over = self.read_clock.is_over(deadline, cx);
+            return over.then_some("the client does not take its answer");
         }
         if !self.armed {
             let time = match self.wait {
-                Wait::Request => self.app.settings.idle_time,
-                Wait::Head(_) => self.app.settings.head_time,
+                Wait::Head(_) if !is_http2 => self.app.settings.head_time,
+                Wait::Head(_) | Wait::Request => self.app.settings.idle_time,
             };
             self.deadline = Instant::now() + time;
             self.armed = true;
         }
-        self.read_clock.is_over(self.deadline, cx)
+        let over = self.read_clock.is_over(self.deadline, cx);
+        over.then_some("the client does not go on with its request")
     }
 
     /// Lets a write through, or ends it when the other side takes nothing for too long.
@@ -203,10 +279,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending if self.overdue(cx) => {
-                Poll::Ready(Err(late("the client does not go on with its request")))
-            }
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => match self.overdue(cx) {
+                Some(why) => Poll::Ready(Err(late(why))),
+                None => Poll::Pending,
+            },
         }
     }
 }
@@ -305,5 +381,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
             self.deadline = Instant::now() + FAREWELL;
         }
         self.poll_farewell(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_is_known_by_the_first_bytes_in_whatever_pieces_they_come() {
+        let opening = |pieces: &[&str]| {
+            let first = Opening::Nothing;
+            pieces
+                .iter()
+                .fold(first, |so_far, piece| so_far.and(piece.as_bytes()))
+        };
+        assert_eq!(opening(&["PRI * HTTP/2.0"]), Opening::Http2);
+        assert_eq!(opening(&["P", "R", "I", " *"]), Opening::Http2);
+        assert_eq!(opening(&["P", "R"]), Opening::Preface(2));
+        assert_eq!(opening(&["PROPFIND / HTTP/1.1"]), Opening::Http1);
+        assert_eq!(opening(&["P", "OST / "]), Opening::Http1);
+        assert_eq!(opening(&["GET / ", "PRI"]), Opening::Http1);
     }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use auxo_core::{Code, Error};
 use axum::body::{Body, HttpBody};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
@@ -17,8 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::app::{App, ROOM_UNIT};
 use crate::problem::Problem;
 
-/// From how many bytes on an answer is a large one: 256 KiB.
-const LARGE: u64 = 256 << 10;
+/// From how many bytes on an answer is a large one: 16 KiB. In HTTP/2 a connection may ask for hundreds at once.
+const LARGE: u64 = 16 << 10;
 /// How much is handed on at once: 64 KiB. What is handed on counts as sent.
 const PIECE: usize = 64 << 10;
 
@@ -31,8 +31,17 @@ pub async fn bounded(app: &App, response: Response) -> Response {
     }
     let units = u32::try_from(size / ROOM_UNIT as u64).unwrap_or(u32::MAX);
     let Ok(room) = app.answers.clone().try_acquire_many_owned(units) else {
-        let message = "too many large answers at once; try again";
-        return Problem::from(Error::new(Code::Unavailable, message)).into_response();
+        let error = match size > app.settings.answers as u64 {
+            true => Error::new(
+                Code::TooLarge,
+                "the answer is larger than the server's room for answers",
+            ),
+            false => Error::new(
+                Code::Unavailable,
+                "too many large answers at once; try again",
+            ),
+        };
+        return Problem::from(error).into_response();
     };
     let (head, body) = response.into_parts();
     match body.collect().await {
@@ -62,7 +71,9 @@ impl HttpBody for Held {
             return Poll::Ready(None);
         }
         let end = self.rest.len().min(PIECE);
-        let piece = self.rest.split_to(end);
+        // Copied: a part of the whole would keep all of it in memory after its room is given back.
+        let piece = Bytes::copy_from_slice(&self.rest[..end]);
+        self.rest.advance(end);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

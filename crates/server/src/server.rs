@@ -1,5 +1,6 @@
 //! Accepting connections, and letting go of them.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -7,11 +8,11 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use auxo_core::{Code, Error, Service};
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -42,6 +43,8 @@ const REFUSALS: usize = 64;
 const REST: Duration = Duration::from_millis(50);
 /// How long a peer may be silent on the level of the network.
 const SILENCE: Duration = Duration::from_secs(45);
+/// How often the same trouble is told.
+const MINUTE: Duration = Duration::from_secs(60);
 /// Bytes that are buffered of a head, and of an answer: 64 KiB.
 const BUFFER: usize = 64 << 10;
 
@@ -132,6 +135,8 @@ struct Door {
     builder: Arc<Builder<TokioExecutor>>,
     slots: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
+    /// When it was last told that descriptors are short.
+    told: Cell<Option<Instant>>,
 }
 
 impl Door {
@@ -141,14 +146,26 @@ impl Door {
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             builder: Arc::new(builder()),
             router: TowerToHyperService::new(router),
+            told: Cell::new(None),
             app,
+        }
+    }
+
+    /// Says why connections are closed without a word, but not for each of a storm.
+    fn tell_of_descriptors(&self) {
+        let now = Instant::now();
+        if self.told.get().is_none_or(|told| now - told >= MINUTE) {
+            self.told.set(Some(now));
+            tracing::warn!(
+                "closing connections: this process has too few file descriptors left; `ulimit -n` sets how many it may have"
+            );
         }
     }
 
     fn admit(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
         if descriptor(&stream) >= self.app.settings.descriptors {
-            tracing::debug!("closed a connection: there are too few file descriptors");
             self.app.metrics.refused_connection();
+            self.tell_of_descriptors();
         } else if let Ok(slot) = self.slots.clone().try_acquire_owned() {
             let (app, router) = (self.app.clone(), self.router.clone());
             connections.spawn(converse(stream, app, router, self.builder.clone(), slot));
@@ -223,10 +240,7 @@ async fn converse(
             })
             .await;
             running.answered(answer.status());
-            Ok::<_, Infallible>(answer.map(|body| Tracked {
-                body,
-                _running: running,
-            }))
+            Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, running)))
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
@@ -290,7 +304,23 @@ async fn refuse(mut stream: TcpStream, _slot: OwnedSemaphorePermit) {
 /// An answer's body, and the note that it is being sent.
 struct Tracked {
     body: Body,
-    _running: Running,
+    running: Running,
+    /// Whether all of it is there, and only the client is waited for.
+    is_whole: bool,
+}
+
+impl Tracked {
+    fn new(body: Body, mut running: Running) -> Tracked {
+        let is_whole = body.size_hint().exact().is_some_and(|length| length > 0);
+        if is_whole {
+            running.sends();
+        }
+        Tracked {
+            body,
+            running,
+            is_whole,
+        }
+    }
 }
 
 impl hyper::body::Body for Tracked {
@@ -301,6 +331,9 @@ impl hyper::body::Body for Tracked {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.is_whole {
+            self.running.sends();
+        }
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

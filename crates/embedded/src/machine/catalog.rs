@@ -7,7 +7,7 @@ use auxo_core::queue::{Counts, QueueInfo};
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Now, Timestamp};
 use auxo_core::topic::Subscription;
-use auxo_core::{Code, Error, QueueName, Result};
+use auxo_core::{Code, Error, JobSpec, QueueName, Result};
 
 use super::classes;
 use super::queue::Lined;
@@ -19,8 +19,15 @@ use crate::segment::Finder;
 /// How much may be set up. All of it is kept in memory, so each kind has an end.
 const SUBSCRIPTIONS: usize = 100_000;
 const SCHEDULES: usize = 10_000;
-/// Payload bytes of all schedules together: 64 MiB.
+/// Bytes of the payloads and headers of all schedules together: 64 MiB.
 const SCHEDULED: usize = 64 << 20;
+
+/// What a schedule's job takes that a caller can make long.
+fn size(spec: &JobSpec) -> usize {
+    let headers = spec.headers.iter();
+    let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+    spec.payload.len() + headers
+}
 
 fn too_many(what: impl std::fmt::Display) -> Error {
     let message = format!("there are {what} already, the most there may be");
@@ -112,12 +119,12 @@ impl Machine {
             return Err(too_many(format!("{SCHEDULES} schedules")));
         }
         let others = self.schedules.values().filter(|old| old.name != new.name);
-        let bytes: usize = others.map(|old| old.spec.payload.len()).sum();
-        match bytes + new.spec.payload.len() > SCHEDULED {
+        let bytes: usize = others.map(|old| size(&old.spec)).sum();
+        match bytes + size(&new.spec) > SCHEDULED {
             true => Err(Error::new(
                 Code::TooLarge,
                 format!(
-                    "payload: those of all schedules together are over the limit of {SCHEDULED} bytes"
+                    "payload: with those and the headers of all other schedules it is over the limit of {SCHEDULED} bytes"
                 ),
             )),
             false => Ok(()),

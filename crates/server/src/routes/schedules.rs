@@ -72,6 +72,8 @@ pub async fn delete(State(app): State<Arc<App>>, Names(name): Names<String>, bod
 }
 
 async fn find(app: &App, name: &str) -> Result<Schedule, Error> {
+    // It is found in a copy of all of them.
+    let _turn = app.listing.lock().await;
     let all = app.service.catalog().await?.schedules;
     let found = all.into_iter().find(|schedule| schedule.name == name);
     found.ok_or_else(|| Error::new(Code::NotFound, "there is no schedule with this name"))

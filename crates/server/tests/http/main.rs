@@ -11,6 +11,7 @@ mod limits;
 mod names;
 mod numbers;
 mod panics;
+mod patience;
 mod push;
 mod queues;
 mod setup;
