@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use auxo::core::Engine;
 use auxo::core::engine::Query;
+use serde_json::Value;
 
 use crate::command::{self, Ran};
 use crate::proxy::{Lane, Plan, Proxy};
@@ -126,25 +127,42 @@ async fn a_command_that_gave_up_says_how_to_go_on_and_what_was_there_is_not_doub
     server.audit();
 }
 
-/// Pushes through a network that loses the first four answers: as often as the client tries by itself.
-async fn push_unheard(server: &Server, args: &[&str], input: &str) -> Ran {
+/// Pushes through a network that treats each connection, counted from 1, as `plan` says.
+async fn push_through(
+    server: &Server,
+    plan: impl Fn(u32) -> Plan + Send + 'static,
+    args: &[&str],
+    input: &str,
+) -> Ran {
     let mut connections = 0;
     let plan = move || {
         connections += 1;
-        let down = Lane {
-            reset_at: (connections <= 4).then_some(0),
-            ..Lane::default()
-        };
-        Plan {
-            down,
-            ..Plan::default()
-        }
+        plan(connections)
     };
     let proxy = Proxy::new(server.address, plan).await;
     let mut command = command::auxo();
     let url = format!("http://{}", proxy.address);
     command.args(["push", "q", "--server", &url]).args(args);
     command::finish(command, input.as_bytes())
+}
+
+/// As often as the client tries by itself.
+const TRIES: u32 = 4;
+
+fn resets_at(bytes: Option<usize>) -> Lane {
+    Lane {
+        reset_at: bytes,
+        ..Lane::default()
+    }
+}
+
+/// Pushes through a network that loses the first answers.
+async fn push_unheard(server: &Server, args: &[&str], input: &str) -> Ran {
+    let plan = |connection| Plan {
+        down: resets_at((connection <= TRIES).then_some(0)),
+        ..Plan::default()
+    };
+    push_through(server, plan, args, input).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,4 +180,52 @@ async fn lines_whose_answers_got_lost_count_as_pushed_and_those_with_keys_of_the
     assert!(ran.err.contains("line 2: duplicate_key: "), "{ran:?}");
     assert!(ran.err.contains("perhaps by this line itself"), "{ran:?}");
     assert_eq!(payloads(&server).await, [1, 2, 3, 4]);
+}
+
+const FAT: u64 = 1000;
+
+/// Pushes one batch that the client cuts into three requests, through a network that breaks within the second.
+async fn push_fat(server: &Server, args: &[&str]) -> Ran {
+    let value = "v".repeat(900);
+    let headers: Vec<String> = (0..12).map(|n| format!("--header=h{n}={value}")).collect();
+    let headers = headers.iter().map(String::as_str);
+    let args: Vec<&str> = args.iter().copied().chain(headers).collect();
+    let plan = |connection| Plan {
+        up: resets_at(match connection {
+            // A request has at most 4 MiB.
+            1 => Some(6 << 20),
+            connection => (connection <= TRIES).then_some(0),
+        }),
+        ..Plan::default()
+    };
+    let lines: String = (1..=FAT).map(|line| format!("{line}\n")).collect();
+    push_through(server, plan, &args, &lines).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_batch_that_was_answered_in_part_the_rest_is_pushed_again() {
+    let server = Server::start();
+    let ran = push_fat(&server, &["--lines"]).await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.starts_with("1000 pushed, "), "{ran:?}");
+    assert!(!ran.out.contains("there already"), "{ran:?}");
+    assert!(ran.err.contains("the server is away"), "{ran:?}");
+    assert!(ran.err.contains("the server is back"), "{ran:?}");
+    let expected: Vec<u64> = (1..=FAT).collect();
+    assert!(payloads(&server).await == expected, "lost or doubled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_batch_that_was_answered_in_part_the_rest_is_unanswered_when_patience_ends() {
+    let server = Server::start();
+    let ran = push_fat(&server, &["--lines", "--json", "--patience", "0s"]).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let summary: Value = serde_json::from_str(ran.out.lines().next().unwrap()).unwrap();
+    let pushed = summary["pushed"].as_u64().unwrap();
+    assert!((1..FAT).contains(&pushed), "{summary}");
+    assert_eq!(summary["refused"], 0, "{summary}");
+    assert_eq!(summary["unanswered"], FAT - pushed, "{summary}");
+    assert!(ran.err.contains("--keys lines-"), "{ran:?}");
+    let message = format!("lines {} to {FAT}: ", pushed + 1);
+    assert!(ran.err.contains(&message), "{ran:?}");
 }

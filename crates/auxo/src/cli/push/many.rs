@@ -27,14 +27,17 @@ const ON_ITS_WAY: Duration = Duration::from_secs(60);
 /// How many refusals are shown.
 const SHOWN: usize = 5;
 
-/// The answers to a batch, by line; or none of them.
+/// The answers to a batch, by line.
 struct Answered {
     lines: Vec<u64>,
     bytes: u64,
-    answers: Result<Vec<Result<Pushed>>>,
+    /// `None` for a line of which it is not known what became of it.
+    answers: Vec<Option<Result<Pushed>>>,
+    /// Why there are such lines.
+    trouble: Option<Error>,
 }
 
-/// Pushes everything that comes. The first batch that is not answered at all ends it; those on their way are waited for.
+/// Pushes everything that comes. The first batch that is not wholly answered ends it; those on their way are waited for.
 pub async fn push(
     auxo: &Auxo,
     keys: &Keys,
@@ -62,28 +65,53 @@ pub async fn push(
 }
 
 async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answered {
-    let safe = repeatable(&batch, away.patience);
-    let (mut lost, mut pause) = (false, Duration::from_millis(50));
-    let mut answers = loop {
+    let mut answers: Vec<Option<Result<Pushed>>> = batch.jobs.iter().map(|_| None).collect();
+    let mut lost = vec![false; batch.jobs.len()];
+    // The places that have no answer yet. The client cuts a large batch, so that some may be answered before others.
+    let mut open: Vec<usize> = (0..batch.jobs.len()).collect();
+    let mut pause = Duration::from_millis(50);
+    let trouble = loop {
         // A clone is cheap: payloads are shared.
-        let answer = auxo.service().push_each(batch.jobs.clone()).await;
-        match &answer {
-            Ok(_) => away.is_back(),
-            Err(error) if may_try_again(error, safe) && away.may_come_back(error) => {
-                lost |= error.code() == Code::UnknownOutcome;
+        let jobs = open.iter().map(|place| batch.jobs[*place].clone());
+        let results = match auxo.service().push_each(jobs.collect()).await {
+            Ok(results) => results.into_iter().map(heard).collect(),
+            Err(error) => vec![Err(error); open.len()],
+        };
+        let (mut missed, mut met) = (Vec::new(), false);
+        for (place, result) in std::mem::take(&mut open).into_iter().zip(results) {
+            match result {
+                Ok(answer) => {
+                    met |= is_from_the_queue(&answer);
+                    answers[place] = Some(answer);
+                }
+                Err(error) => {
+                    lost[place] |= error.code() == Code::UnknownOutcome;
+                    open.push(place);
+                    missed.push(error);
+                }
+            }
+        }
+        let mut tries = open.iter().zip(&missed);
+        let safe = tries.all(|(place, error)| may_try_again(error, &batch.jobs[*place], away));
+        match missed.into_iter().next() {
+            None => {
+                if met {
+                    away.is_back();
+                }
+                break None;
+            }
+            Some(error) if safe && away.may_come_back(&error) => {
                 sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
-                continue;
             }
-            Err(_) => {}
+            Some(error) => break Some(error),
         }
-        break answer;
     };
-    for (job, answer) in batch.jobs.iter().zip(answers.iter_mut().flatten()) {
+    for ((job, answer), lost) in batch.jobs.iter().zip(&mut answers).zip(lost) {
         match (job, answer) {
             // Nobody else has the key: an earlier try made the job.
-            (Ok(job), Ok(pushed)) if keys.is_own(job) => pushed.how = Accepted::New,
-            (_, Err(error)) if lost && error.code() == Code::DuplicateKey => {
+            (Ok(job), Some(Ok(pushed))) if keys.is_own(job) => pushed.how = Accepted::New,
+            (_, Some(Err(error))) if lost && error.code() == Code::DuplicateKey => {
                 let message = format!("{}, perhaps by this line itself", error.message());
                 *error = Error::new(error.code(), message);
             }
@@ -94,24 +122,42 @@ async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answ
         lines: batch.lines,
         bytes: batch.bytes,
         answers,
+        trouble,
     }
 }
 
-fn may_try_again(error: &Error, safe: bool) -> bool {
+/// The answer to a job; an error if it is none, because the queue was not reached or not understood.
+fn heard(result: Result<Pushed>) -> Result<Result<Pushed>> {
+    match result {
+        Err(error) if is_no_answer(&error) => Err(error),
+        answer => Ok(answer),
+    }
+}
+
+fn is_no_answer(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::Unavailable | Code::UnknownOutcome | Code::RateLimited
+    )
+}
+
+/// Whether the queue itself said this. A line that can be no job is refused without asking it.
+fn is_from_the_queue(answer: &Result<Pushed>) -> bool {
+    let code = answer.as_ref().err().map(Error::code);
+    !matches!(code, Some(Code::BadRequest | Code::TooLarge))
+}
+
+fn may_try_again(error: &Error, job: &Result<NewJob>, away: &Away) -> bool {
     match error.code() {
-        Code::Unavailable | Code::RateLimited => true,
-        Code::UnknownOutcome => safe,
-        _ => false,
+        Code::UnknownOutcome => job.iter().all(|job| is_held(job, away.patience)),
+        _ => is_no_answer(error),
     }
 }
 
-/// Whether a second push of the batch can make no job twice: every job has a key that is held for as long as it is tried.
-fn repeatable(batch: &Batch, patience: Duration) -> bool {
-    let held = |job: &NewJob| {
-        let key = job.spec.key.as_ref();
-        key.is_some_and(|key| key.window >= patience + ON_ITS_WAY)
-    };
-    batch.jobs.iter().flatten().all(held)
+/// Whether a second push of the job cannot make it twice: it has a key that is held for as long as it is tried.
+fn is_held(job: &NewJob, patience: Duration) -> bool {
+    let key = job.spec.key.as_ref();
+    key.is_some_and(|key| key.window >= patience + ON_ITS_WAY)
 }
 
 /// What became of the lines.
@@ -121,7 +167,7 @@ pub struct Tally {
     existing: u64,
     refused: u64,
     first: Vec<(u64, Error)>,
-    /// The lines of batches that were not answered.
+    /// The lines that were not answered.
     unanswered: u64,
     trouble: Option<Error>,
     bar: ProgressBar,
@@ -143,20 +189,18 @@ impl Tally {
     }
 
     fn count(&mut self, answered: Answered) {
-        match answered.answers {
-            Ok(answers) => {
-                for (line, answer) in answered.lines.into_iter().zip(answers) {
-                    self.count_line(line, answer);
-                }
+        let mut missed = Vec::new();
+        for (line, answer) in answered.lines.into_iter().zip(answered.answers) {
+            match answer {
+                Some(answer) => self.count_line(line, answer),
+                None => missed.push(line),
             }
-            Err(error) => {
-                self.unanswered += answered.lines.len() as u64;
-                let (first, last) = (answered.lines.first(), answered.lines.last());
-                if let (None, Some(first), Some(last)) = (&self.trouble, first, last) {
-                    let message = format!("lines {first} to {last}: {}", error.message());
-                    self.trouble = Some(Error::new(error.code(), message));
-                }
-            }
+        }
+        self.unanswered += missed.len() as u64;
+        let ends = missed.first().zip(missed.last());
+        if let (None, Some(error), Some((first, last))) = (&self.trouble, answered.trouble, ends) {
+            let message = format!("lines {first} to {last}: {}", error.message());
+            self.trouble = Some(Error::new(error.code(), message));
         }
         self.bar.inc(answered.bytes);
         self.bar.set_message(self.words());
