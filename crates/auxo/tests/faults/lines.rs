@@ -55,6 +55,13 @@ async fn until_accepted(server: &Server, lines: u64) {
 
 /// The payloads of all jobs, sorted.
 async fn payloads(server: &Server) -> Vec<u64> {
+    let mut all = in_their_order(server).await;
+    all.sort_unstable();
+    all
+}
+
+/// The payloads of all jobs, in the order of the jobs.
+async fn in_their_order(server: &Server) -> Vec<u64> {
     let client = server.client();
     let mut query = Query {
         limit: 1000,
@@ -67,7 +74,6 @@ async fn payloads(server: &Server) -> Vec<u64> {
         all.extend(page.jobs.iter().map(|job| number(&job.payload)));
         query.cursor = page.next;
         if query.cursor.is_none() {
-            all.sort_unstable();
             return all;
         }
     }
@@ -78,7 +84,7 @@ async fn lines_go_on_by_themselves_when_a_killed_server_is_back_and_none_is_lost
     let mut server = Server::start();
     let (mut command, next) = push(&server, &[]);
     for part in 1..PARTS {
-        // The first of the batches that are sent together; the others are under way.
+        // The first batch of the part; the others are still to come.
         until_accepted(&server, LINES * (part - 1) / PARTS + 1).await;
         server.kill();
         next.send(()).unwrap();
@@ -93,8 +99,20 @@ async fn lines_go_on_by_themselves_when_a_killed_server_is_back_and_none_is_lost
     assert!(ran.out.starts_with(&summary), "{ran:?}");
     assert!(!ran.out.contains("there already"), "{ran:?}");
     let expected: Vec<u64> = (1..=LINES).collect();
-    assert!(payloads(&server).await == expected, "lost or doubled");
+    let there = in_their_order(&server).await;
+    assert!(there == expected, "lost, doubled or out of order");
     server.audit();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_on_a_server_that_answers_at_once_keep_their_order() {
+    let server = Server::with(&["--sync", "os"]);
+    let (command, next) = push(&server, &[]);
+    drop(next);
+    assert_eq!(command.finish().code, 0);
+    let there = in_their_order(&server).await;
+    let wrong: Vec<_> = there.windows(2).filter(|two| two[0] > two[1]).collect();
+    assert!(wrong.is_empty(), "out of order: {wrong:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,12 +20,21 @@ use super::super::output::{Output, clean};
 use super::away::Away;
 use super::lines::{Batch, Keys};
 
-/// How many batches are on their way at once: while one is made durable, the next ones are read, sent and sorted in.
-const IN_FLIGHT: usize = 4;
+/// How many batches are on their way into a directory at once: while one is made durable, the next ones are sorted in. They
+/// are taken in the order in which they begin, which is not so for requests to a server.
+pub const IN_A_DIRECTORY: usize = 4;
 /// More than a call takes that is neither answered nor refused.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 /// How many refusals are shown.
 const SHOWN: usize = 5;
+
+/// How batches are pushed.
+pub struct Way {
+    /// How long a queue may give no answer.
+    pub patience: Duration,
+    /// How many batches are on their way at once.
+    pub at_once: usize,
+}
 
 /// The answers to a batch, by line.
 struct Answered {
@@ -41,17 +50,17 @@ struct Answered {
 pub async fn push(
     auxo: &Auxo,
     keys: &Keys,
-    patience: Duration,
+    way: Way,
     mut batches: mpsc::Receiver<Batch>,
     tally: &mut Tally,
 ) {
-    let away = Away::new(patience, tally.bar.clone());
+    let away = Away::new(way.patience, tally.bar.clone());
     // Begun in the order of the lines, so that the jobs have their order too.
     let mut flying = FuturesOrdered::new();
     let mut open = true;
     loop {
         tokio::select! {
-            batch = batches.recv(), if open && flying.len() < IN_FLIGHT => match batch {
+            batch = batches.recv(), if open && flying.len() < way.at_once => match batch {
                 Some(batch) => flying.push_back(push_batch(auxo, keys, &away, batch)),
                 None => open = false,
             },
