@@ -20,6 +20,7 @@ use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::output::Output;
+use super::signals::Signals;
 use super::spec::{SpecArgs, WhenArgs};
 use lines::{Form, Keys, Lines};
 use many::{IN_A_DIRECTORY, Tally, Way};
@@ -47,7 +48,8 @@ A server that goes away is tried again for the time of --patience, and what it h
 pushed again when it is back. So that this makes no job twice, a job that is pushed to a server by
 its line and has no key gets one of its own, lines-RUN:LINE, which is held for an hour after the
 job was done. If the server stays away, the command says with which --keys to repeat it: what is
-there already is then not pushed again.";
+there already is then not pushed again. SIGINT and SIGTERM end the command in the same way, with what
+is on its way; a second one does not wait for that.";
 
 /// Put a job into a queue and print its id, or a job for each line of a file.
 #[derive(clap::Args)]
@@ -166,15 +168,16 @@ async fn push_lines(
     mut tally: Tally,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
     let (sender, batches) = mpsc::channel(1);
     // A thread of its own, not one of the runtime's: a runtime waits for those at its end, and this one may wait for
     // input that never comes.
     let (tell, told) = oneshot::channel();
     let keys = lines.keys.clone();
     std::thread::spawn(move || tell.send(lines.read(input, &sender)));
-    many::push(auxo, &keys, way, batches, &mut tally).await;
+    many::push(auxo, &keys, way, batches, &mut signals, &mut tally).await;
     tally.finish(&keys, output)?;
-    // Every batch was answered, so the reader has come to its end.
+    // Nothing interrupted it and every batch was answered, so the reader has come to its end.
     Ok(told.await.map_err(io::Error::other)??)
 }
 

@@ -1,8 +1,12 @@
 //! `auxo push --lines` and `--objects`: a job for each line.
 
+use std::io::Write;
+
 use serde_json::Value;
 
+use crate::command::auxo;
 use crate::shell::{Shell, text};
+use crate::started::Started;
 
 fn payloads(shell: &Shell) -> Vec<Value> {
     let jobs = shell.json(&["jobs", "--queue", "q", "--all"]);
@@ -181,4 +185,25 @@ fn many_batches_at_once_push_each_line_once() {
     let mut all: Vec<u64> = payloads(&shell).iter().flat_map(Value::as_u64).collect();
     all.sort_unstable();
     assert!(all == (1..=5000).collect::<Vec<_>>(), "lost or doubled");
+}
+
+#[test]
+fn lines_into_a_directory_that_are_interrupted_say_after_which_to_go_on() {
+    let shell = Shell::new();
+    let (output, mut input) = std::io::pipe().unwrap();
+    let mut command = auxo();
+    command.args(["push", "q", "--lines"]).stdin(output);
+    command.env("AUXO_DATA", shell.data());
+    let started = Started::new(command);
+    // Much more than a pipe, the reader and the batches on their way hold, so that some are jobs by now.
+    let line = format!("{}\n", "x".repeat(1023));
+    input.write_all(line.repeat(8 << 10).as_bytes()).unwrap();
+    started.signal("INT");
+    let ran = started.finish();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let pushed: usize = ran.out.split(' ').next().unwrap().parse().unwrap();
+    assert!(pushed > 0, "{ran:?}");
+    let hint = format!("push the lines after line {pushed}\n");
+    assert!(ran.err.contains(&hint), "{ran:?}");
+    assert_eq!(payloads(&shell).len(), pushed);
 }

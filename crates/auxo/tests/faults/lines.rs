@@ -126,12 +126,10 @@ async fn a_command_that_gave_up_says_how_to_go_on_and_what_was_there_is_not_doub
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains(" unanswered, "), "{ran:?}");
     let pushed: u64 = ran.out.split(' ').next().unwrap().parse().unwrap();
-    let keys = ran.err.split("--keys ").nth(1).expect("what to do");
-    let keys = keys.split(',').next().unwrap();
     server.again();
     let there = payloads(&server).await;
     assert!(there.len() as u64 >= pushed, "answered and missing");
-    let (command, _) = push(&server, &["--keys", keys]);
+    let (command, _) = push(&server, &["--keys", keys(&ran)]);
     let ran = command.finish();
     assert_eq!(ran.code, 0, "{ran:?}");
     let summary = format!(
@@ -246,4 +244,67 @@ async fn of_a_batch_that_was_answered_in_part_the_rest_is_unanswered_when_patien
     assert!(ran.err.contains("--keys lines-"), "{ran:?}");
     let message = format!("lines {} to {FAT}: ", pushed + 1);
     assert!(ran.err.contains(&message), "{ran:?}");
+}
+
+/// The prefix that a command said to go on with.
+fn keys(ran: &Ran) -> &str {
+    let keys = ran.err.split("--keys ").nth(1);
+    let keys = keys.unwrap_or_else(|| panic!("it does not say how to go on: {ran:?}"));
+    keys.split(',').next().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_are_interrupted_say_how_to_go_on_and_none_is_doubled() {
+    for signal in ["INT", "TERM"] {
+        let server = Server::start();
+        let (command, next) = push(&server, &[]);
+        until_accepted(&server, LINES / PARTS).await;
+        command.signal(signal);
+        let ran = command.finish();
+        drop(next);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.out.starts_with("4000 pushed, "), "{ran:?}");
+        assert!(ran.err.contains("lines 1 to 4000 are"), "{ran:?}");
+        let (command, _) = push(&server, &["--keys", keys(&ran)]);
+        let ran = command.finish();
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let summary = "8000 pushed, 4000 there already, ";
+        assert!(ran.out.starts_with(summary), "{ran:?}");
+        let expected: Vec<u64> = (1..=LINES).collect();
+        assert!(payloads(&server).await == expected, "lost or doubled");
+    }
+}
+
+/// A command that tries again to push its second part, and was told to end.
+async fn interrupted_while_away() -> (Started, Sender<()>) {
+    let mut server = Server::start();
+    let (mut command, next) = push(&server, &[]);
+    until_accepted(&server, LINES / PARTS).await;
+    server.kill();
+    next.send(()).unwrap();
+    command.says("the server is away");
+    command.signal("INT");
+    command.says("a second signal ends at once");
+    (command, next)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_away_is_waited_for_only_a_moment_after_a_signal() {
+    let (command, _next) = interrupted_while_away().await;
+    let ran = command.finish();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("took too long"), "{ran:?}");
+    assert!(ran.out.contains(" unanswered, "), "{ran:?}");
+    assert!(keys(&ran).starts_with("lines-"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_does_not_wait_for_a_server_that_is_away() {
+    let (command, _next) = interrupted_while_away().await;
+    command.signal("INT");
+    let ran = command.finish();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(!ran.err.contains("took too long"), "{ran:?}");
+    assert!(ran.out.contains(" unanswered, "), "{ran:?}");
+    assert!(keys(&ran).starts_with("lines-"), "{ran:?}");
 }

@@ -12,11 +12,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, timeout};
 
 use super::super::failure::Failure;
 use super::super::output::{Output, clean};
+use super::super::signals::Signals;
 use super::away::Away;
 use super::lines::{Batch, Keys};
 
@@ -25,6 +26,8 @@ use super::lines::{Batch, Keys};
 pub const IN_A_DIRECTORY: usize = 4;
 /// More than a call takes that is neither answered nor refused.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
+/// How long the batches on their way are waited for after a signal.
+const MOMENT: Duration = Duration::from_secs(5);
 /// How many refusals are shown.
 const SHOWN: usize = 5;
 
@@ -46,34 +49,61 @@ struct Answered {
     trouble: Option<Error>,
 }
 
-/// Pushes everything that comes. The first batch that is not wholly answered ends it; those on their way are waited for.
+/// Pushes everything that comes. The first batch that is not wholly answered ends it, and so does a signal; those on their
+/// way are waited for, after a signal for a moment and until the next one.
 pub async fn push(
     auxo: &Auxo,
     keys: &Keys,
     way: Way,
     mut batches: mpsc::Receiver<Batch>,
+    signals: &mut Signals,
     tally: &mut Tally,
 ) {
     let away = Away::new(way.patience, tally.bar.clone());
+    let (end, ended) = watch::channel(false);
     // Begun in the order of the lines, so that the jobs have their order too.
     let mut flying = FuturesOrdered::new();
     let mut open = true;
+    let mut until: Option<Instant> = None;
     loop {
+        let late = sleep_until(until.unwrap_or_else(Instant::now).into());
         tokio::select! {
             batch = batches.recv(), if open && flying.len() < way.at_once => match batch {
-                Some(batch) => flying.push_back(push_batch(auxo, keys, &away, batch)),
+                Some(batch) => flying.push_back(push_batch(auxo, keys, &away, batch, ended.clone())),
                 None => open = false,
             },
             Some(answered) = flying.next() => {
                 tally.count(answered);
                 open &= tally.trouble.is_none();
             }
+            () = signals.next(), if open || !flying.is_empty() => {
+                // Who has read everything, and then gets every answer, is not interrupted.
+                tally.interrupted |= open;
+                open = false;
+                match until {
+                    Some(_) => _ = end.send(true),
+                    None => {
+                        until = Some(Instant::now() + MOMENT);
+                        away.say("ending, with what is on its way; a second signal ends at once");
+                    }
+                }
+            }
+            () = late, if until.is_some() && !*ended.borrow() && !flying.is_empty() => {
+                away.say("what is on its way took too long");
+                _ = end.send(true);
+            }
             else => return,
         }
     }
 }
 
-async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answered {
+async fn push_batch(
+    auxo: &Auxo,
+    keys: &Keys,
+    away: &Away,
+    batch: Batch,
+    mut ended: watch::Receiver<bool>,
+) -> Answered {
     let mut answers: Vec<Option<Result<Pushed>>> = batch.jobs.iter().map(|_| None).collect();
     let mut lost = vec![false; batch.jobs.len()];
     // The places that have no answer yet. The client cuts a large batch, so that some may be answered before others.
@@ -82,7 +112,11 @@ async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answ
     let trouble = loop {
         // A clone is cheap: payloads are shared.
         let jobs = open.iter().map(|place| batch.jobs[*place].clone());
-        let results = match auxo.service().push_each(jobs.collect()).await {
+        let pushed = tokio::select! {
+            pushed = auxo.service().push_each(jobs.collect()) => pushed,
+            _ = ended.wait_for(|ended| *ended) => break Some(interrupted()),
+        };
+        let results = match pushed {
             Ok(results) => results.into_iter().map(heard).collect(),
             Err(error) => vec![Err(error); open.len()],
         };
@@ -110,7 +144,8 @@ async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answ
                 break None;
             }
             Some(error) if safe && away.may_come_back(&error) => {
-                sleep(pause).await;
+                // The next try sees by itself whether there is to be one.
+                let _ = timeout(pause, ended.wait_for(|ended| *ended)).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
             Some(error) => break Some(error),
@@ -133,6 +168,13 @@ async fn push_batch(auxo: &Auxo, keys: &Keys, away: &Away, batch: Batch) -> Answ
         answers,
         trouble,
     }
+}
+
+fn interrupted() -> Error {
+    Error::new(
+        Code::UnknownOutcome,
+        "interrupted before there was an answer",
+    )
 }
 
 /// The answer to a job; an error if it is none, because the queue was not reached or not understood.
@@ -179,6 +221,10 @@ pub struct Tally {
     /// The lines that were not answered.
     unanswered: u64,
     trouble: Option<Error>,
+    /// Up to this line all are answered.
+    done: u64,
+    /// A signal came while there may have been more to read.
+    interrupted: bool,
     bar: ProgressBar,
 }
 
@@ -193,12 +239,15 @@ impl Tally {
             first: Vec::new(),
             unanswered: 0,
             trouble: None,
+            done: 0,
+            interrupted: false,
             bar: bar(size),
         }
     }
 
     fn count(&mut self, answered: Answered) {
         let mut missed = Vec::new();
+        let last = answered.lines.last().copied().unwrap_or(self.done);
         for (line, answer) in answered.lines.into_iter().zip(answered.answers) {
             match answer {
                 Some(answer) => self.count_line(line, answer),
@@ -206,6 +255,9 @@ impl Tally {
             }
         }
         self.unanswered += missed.len() as u64;
+        if self.unanswered == 0 {
+            self.done = last;
+        }
         let ends = missed.first().zip(missed.last());
         if let (None, Some(error), Some((first, last))) = (&self.trouble, answered.trouble, ends) {
             let message = format!("lines {first} to {last}: {}", error.message());
@@ -265,16 +317,40 @@ impl Tally {
             let took = text::duration(self.began.elapsed());
             output.line(format!("{} in {took}", self.words()))?;
         }
-        if let (Keys::Own(prefix), Some(_)) = (keys, &self.trouble) {
-            eprintln!(
-                "to go on, repeat the command with the same input and --keys {prefix}, within an hour: \
-                 lines that are jobs already make no second one"
-            );
+        if self.interrupted || self.trouble.is_some() {
+            self.say_how_to_go_on(keys);
         }
         match (self.trouble, self.refused) {
             (Some(error), _) => Err(error.into()),
-            (None, 0) => Ok(()),
+            (None, 0) if !self.interrupted => Ok(()),
             (None, _) => Err(Failure::Said),
+        }
+    }
+
+    fn say_how_to_go_on(&self, keys: &Keys) {
+        if self.interrupted {
+            match self.done {
+                0 => eprintln!("interrupted: no batch of lines is wholly answered"),
+                done => eprintln!("interrupted: lines 1 to {done} are answered"),
+            }
+        }
+        match keys {
+            Keys::Own(prefix) => eprintln!(
+                "to go on, repeat the command with the same input and --keys {prefix}, within an hour: \
+                 lines that are jobs already make no second one"
+            ),
+            Keys::Named(_) if self.interrupted => eprintln!(
+                "to go on, repeat the command with the same input and the same --keys: \
+                 lines that are jobs already make no second one"
+            ),
+            Keys::Without if self.interrupted => match self.unanswered {
+                0 => eprintln!("to go on, push the lines after line {}", self.done),
+                _ => eprintln!(
+                    "to go on, push the lines after line {}; look first which of the unanswered ones are jobs",
+                    self.done
+                ),
+            },
+            Keys::Named(_) | Keys::Without => {}
         }
     }
 
@@ -289,6 +365,7 @@ impl Tally {
             "existing": self.existing,
             "refused": self.refused,
             "unanswered": self.unanswered,
+            "interrupted": self.interrupted,
             "errors": self.first.iter().map(error).collect::<Vec<_>>(),
             "seconds": self.began.elapsed().as_secs_f64(),
             "jobs_per_second": self.rate(),
