@@ -20,9 +20,10 @@ use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::output::Output;
+use super::signals::Signals;
 use super::spec::{SpecArgs, WhenArgs};
 use lines::{Form, Keys, Lines};
-use many::Tally;
+use many::{IN_A_DIRECTORY, Tally, Way};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +39,8 @@ Examples:
 With --lines each line is the payload of a job, an empty one too; the other flags apply to each.
 With --objects each line is a job in JSON with the fields of an HTTP push, such as
   {\"payload\": {\"to\": \"ada\"}, \"delay\": \"5s\", \"key\": \"welcome:ada\"}
+The jobs have the order of the lines. To a server one batch is sent after the other for that; with
+--parallel N it is N at once, which is faster, and the jobs then do not keep the order of the lines.
 Instead of ids, a summary is printed. A line that is refused is named and the others go on; exit
 code 1 if there was one.
 
@@ -45,7 +48,8 @@ A server that goes away is tried again for the time of --patience, and what it h
 pushed again when it is back. So that this makes no job twice, a job that is pushed to a server by
 its line and has no key gets one of its own, lines-RUN:LINE, which is held for an hour after the
 job was done. If the server stays away, the command says with which --keys to repeat it: what is
-there already is then not pushed again.";
+there already is then not pushed again. SIGINT and SIGTERM end the command in the same way, with what
+is on its way; a second one does not wait for that.";
 
 /// Put a job into a queue and print its id, or a job for each line of a file.
 #[derive(clap::Args)]
@@ -89,6 +93,15 @@ pub struct Args {
         value_parser = patience
     )]
     patience: Duration,
+    /// How many batches to send to a server at once, 1 to 16; with more than one the jobs do not keep the order of the lines.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "each",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=16)
+    )]
+    parallel: u8,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
@@ -127,16 +140,15 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         keys,
         limits: auxo.service().limits().clone(),
     };
+    let way = Way {
+        patience: args.patience,
+        at_once: match context.is_local() {
+            true => IN_A_DIRECTORY,
+            false => args.parallel.into(),
+        },
+    };
     let tally = Tally::new(size);
-    push_lines(
-        &auxo,
-        lines,
-        args.patience,
-        input,
-        tally,
-        &mut context.output,
-    )
-    .await
+    push_lines(&auxo, lines, way, input, tally, &mut context.output).await
 }
 
 async fn push_one(queue: QueueName, spec: JobSpec, context: &mut Context) -> Result<(), Failure> {
@@ -151,20 +163,21 @@ async fn push_one(queue: QueueName, spec: JobSpec, context: &mut Context) -> Res
 async fn push_lines(
     auxo: &Auxo,
     lines: Lines,
-    patience: Duration,
+    way: Way,
     input: Input,
     mut tally: Tally,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let mut signals = Signals::new()?;
     let (sender, batches) = mpsc::channel(1);
     // A thread of its own, not one of the runtime's: a runtime waits for those at its end, and this one may wait for
     // input that never comes.
     let (tell, told) = oneshot::channel();
     let keys = lines.keys.clone();
     std::thread::spawn(move || tell.send(lines.read(input, &sender)));
-    many::push(auxo, &keys, patience, batches, &mut tally).await;
+    many::push(auxo, &keys, way, batches, &mut signals, &mut tally).await;
     tally.finish(&keys, output)?;
-    // Every batch was answered, so the reader has come to its end.
+    // Nothing interrupted it and every batch was answered, so the reader has come to its end.
     Ok(told.await.map_err(io::Error::other)??)
 }
 

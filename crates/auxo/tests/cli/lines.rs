@@ -1,17 +1,23 @@
 //! `auxo push --lines` and `--objects`: a job for each line.
 
+use std::io::Write;
+
 use serde_json::Value;
 
+use crate::command::auxo;
 use crate::shell::{Shell, text};
+use crate::started::Started;
 
 fn payloads(shell: &Shell) -> Vec<Value> {
     let jobs = shell.json(&["jobs", "--queue", "q", "--all"]);
     jobs.into_iter().map(|job| job["payload"].clone()).collect()
 }
 
-#[test]
-fn each_line_of_stdin_is_a_job_in_the_order_of_the_lines() {
-    let shell = Shell::new();
+both! {
+    each_line_of_stdin_is_a_job_in_the_order_of_the_lines,
+}
+
+fn each_line_of_stdin_is_a_job_in_the_order_of_the_lines(shell: &Shell) {
     let numbers: Vec<String> = (1..=5000).map(|n| n.to_string()).collect();
     let args = ["push", "q", "--lines", "--kind", "count", "--priority", "7"];
     let ran = shell.feed(&args, numbers.join("\n").as_bytes());
@@ -19,7 +25,7 @@ fn each_line_of_stdin_is_a_job_in_the_order_of_the_lines() {
     assert!(ran.out.starts_with("5000 pushed, "), "{}", ran.out);
     assert!(ran.out.contains("/s in "), "{}", ran.out);
     let expected: Vec<Value> = (1..=5000).map(Value::from).collect();
-    assert!(payloads(&shell) == expected, "jobs are out of order");
+    assert!(payloads(shell) == expected, "jobs are out of order");
     let job = &shell.json(&["jobs", "--limit", "1"])[0];
     assert_eq!(job["kind"], "count");
     assert_eq!(job["priority"], 7);
@@ -157,7 +163,47 @@ fn flags_that_contradict_lines_are_refused() {
         assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
         assert!(ran.err.contains("cannot be used with"), "{}", ran.err);
     }
-    let ran = shell.run(&["push", "q", "--keys", "p"]);
-    assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("--lines"), "{}", ran.err);
+    for flag in [["--keys", "p"], ["--parallel", "2"]] {
+        let ran = shell.run(&[&["push", "q"], &flag[..]].concat());
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains("--lines"), "{}", ran.err);
+    }
+    for many in ["0", "17"] {
+        let ran = shell.run(&["push", "q", "--lines", "--parallel", many]);
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains("1..=16"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn many_batches_at_once_push_each_line_once() {
+    let shell = Shell::on_server();
+    let numbers: Vec<String> = (1..=5000).map(|n| n.to_string()).collect();
+    let args = ["push", "q", "--lines", "--parallel", "16"];
+    let ran = shell.feed(&args, numbers.join("\n").as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let mut all: Vec<u64> = payloads(&shell).iter().flat_map(Value::as_u64).collect();
+    all.sort_unstable();
+    assert!(all == (1..=5000).collect::<Vec<_>>(), "lost or doubled");
+}
+
+#[test]
+fn lines_into_a_directory_that_are_interrupted_say_after_which_to_go_on() {
+    let shell = Shell::new();
+    let (output, mut input) = std::io::pipe().unwrap();
+    let mut command = auxo();
+    command.args(["push", "q", "--lines"]).stdin(output);
+    command.env("AUXO_DATA", shell.data());
+    let started = Started::new(command);
+    // Much more than a pipe, the reader and the batches on their way hold, so that some are jobs by now.
+    let line = format!("{}\n", "x".repeat(1023));
+    input.write_all(line.repeat(8 << 10).as_bytes()).unwrap();
+    started.signal("INT");
+    let ran = started.finish();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let pushed: usize = ran.out.split(' ').next().unwrap().parse().unwrap();
+    assert!(pushed > 0, "{ran:?}");
+    let hint = format!("push the lines after line {pushed}\n");
+    assert!(ran.err.contains(&hint), "{ran:?}");
+    assert_eq!(payloads(&shell).len(), pushed);
 }

@@ -53,7 +53,8 @@ impl Away {
         }
     }
 
-    fn say(&self, words: &str) {
+    /// Tells the user something.
+    pub fn say(&self, words: &str) {
         self.bar.suspend(|| eprintln!("{words}"));
     }
 }
