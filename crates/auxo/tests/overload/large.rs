@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::client::Client;
-use crate::server::{MB, Server};
+use crate::server::{MB, Server, until};
 
 const POST: &str = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\n";
 
@@ -67,14 +67,13 @@ fn what_is_sent_past_the_limit_is_refused_and_its_memory_given_back() {
     }
     let reply = client.reply().expect("an answer");
     assert_eq!(reply.status, 413, "{reply:?}");
-    assert_eq!(worker.post("/v1/queues/q/jobs", "{}").status, 201);
-    let (peak, after) = (server.peak() - start, server.memory().saturating_sub(start));
-    println!(
-        "64 MiB and more: {} MB at most, {} MB afterwards",
-        peak / MB,
-        after / MB
-    );
+    let peak = server.peak() - start;
+    println!("64 MiB and more: {} MB at most", peak / MB);
     assert!(peak < 200 * MB, "{peak}");
-    assert!(after < 16 * MB, "{after}");
+    // The allocator waits some seconds whether it is wanted again, and looks at that only when it is asked for something.
+    until("its memory is given back", || {
+        assert_eq!(worker.post("/v1/queues/q/jobs", "{}").status, 201);
+        (server.memory() < start + 16 * MB).then_some(())
+    });
     server.assert_well();
 }

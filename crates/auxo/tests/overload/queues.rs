@@ -7,7 +7,7 @@ use auxo::{Options, QueueName, Sync};
 use auxo_embedded::Embedded;
 use tempfile::TempDir;
 
-use crate::server::{MB, Server};
+use crate::server::{MB, Server, until};
 
 const MOST: u32 = 100_000;
 
@@ -35,12 +35,15 @@ fn a_hundred_thousand_queues_are_the_most_and_cost_little() {
     let dir = TempDir::new().unwrap();
     fill(&dir.path().join("data"));
     let server = Server::on(dir, &[]);
-    let start = server.memory();
+    let mut client = server.client();
+    // What reading the files took is given back in some seconds.
+    let start = until("they cost little", || {
+        assert_eq!(client.get("/healthz").status, 200);
+        Some(server.memory()).filter(|memory| memory - empty < 64 * MB)
+    });
     println!("{} MB for {MOST} queues", (start - empty) / MB);
-    assert!(start - empty < 64 * MB);
 
     // New names are refused, by whatever call, and cost nothing; known ones go on.
-    let mut client = server.client();
     for i in 0..500 {
         let path = format!("/v1/queues/{}{i}", "n".repeat(190));
         for (method, path) in [("POST", format!("{path}/jobs")), ("PUT", path)] {
