@@ -315,35 +315,57 @@ fn lines(plan: &Plan, dir: &std::path::Path, batch: Side) -> Result<()> {
     }
     text.flush()?;
     drop(text);
-    let mut side = Side::new("auxo push --lines");
+    let mut sides = [
+        Side::new("auxo push --lines"),
+        Side::new("auxo push --lines --parallel 4"),
+    ];
     for round in 0..plan.rounds {
-        let store = dir.join(format!("lines-{round}"));
-        let server = Served::auxo(plan, &store, "os")?;
-        host::settle(dir)?;
-        input.rewind()?;
-        let (wall, cpu) = (Instant::now(), server.cpu()?);
-        let children = host::cpu_of("self")?.children;
-        let done = Command::new(plan.auxo()?)
-            .args(["push", "lines", "--lines", "--server"])
-            .arg(format!("http://{}", server.address))
-            .stdin(input.try_clone()?)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()?;
-        if !done.success() {
-            return Err("auxo push --lines failed".into());
+        for (side, parallel) in sides.iter_mut().zip(["1", "4"]) {
+            let store = dir.join(format!("lines-{parallel}-{round}"));
+            let server = Served::auxo(plan, &store, "os")?;
+            host::settle(dir)?;
+            input.rewind()?;
+            let (wall, cpu) = (Instant::now(), server.cpu()?);
+            let children = host::cpu_of("self")?.children;
+            let done = Command::new(plan.auxo()?)
+                .args([
+                    "push",
+                    "lines",
+                    "--lines",
+                    "--parallel",
+                    parallel,
+                    "--server",
+                ])
+                .arg(format!("http://{}", server.address))
+                .stdin(input.try_clone()?)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()?;
+            if !done.success() {
+                return Err("auxo push --lines failed".into());
+            }
+            side.rounds.push(Round {
+                jobs: LINES,
+                wall: wall.elapsed(),
+                client: host::cpu_of("self")?.children - children,
+                server: server.cpu()? - cpu,
+            });
+            drop(server);
+            std::fs::remove_dir_all(store)?;
         }
-        side.rounds.push(Round {
-            jobs: LINES,
-            wall: wall.elapsed(),
-            client: host::cpu_of("self")?.children - children,
-            server: server.cpu()? - cpu,
-        });
-        drop(server);
-        std::fs::remove_dir_all(store)?;
     }
     print_columns();
-    side.print();
-    verdict("of the batches", side.ratio(&batch), "", Aim::AtLeast(0.5));
+    for side in &sides {
+        side.print();
+    }
+    for side in &sides {
+        let ratio = side.ratio(&batch);
+        verdict(
+            &format!("{} of the batches", side.name),
+            ratio,
+            "",
+            Aim::AtLeast(0.5),
+        );
+    }
     Ok(())
 }

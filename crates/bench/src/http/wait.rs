@@ -12,7 +12,7 @@ use super::served::Served;
 use super::wire::{Wire, post};
 use super::{acks, on_wire};
 use crate::dice::Dice;
-use crate::table::{Aim, heading, verdict};
+use crate::table::{Aim, heading, median, verdict};
 use crate::{Plan, Result};
 
 /// Connections that wait for jobs.
@@ -31,26 +31,15 @@ type Times = Rc<RefCell<Vec<f64>>>;
 pub fn latency(plan: &Plan, dir: &Path) -> Result<()> {
     for sync in ["os", "always"] {
         heading(&format!(
-            "http: from push to leased, {RATE} jobs/s, {CONSUMERS} leases waiting, sync = {sync}"
+            "http: from push to leased, {RATE} jobs/s, {CONSUMERS} leases waiting, sync = {sync}, {} rounds",
+            plan.rounds
         ));
-        let server = Served::auxo(plan, &dir.join(format!("latency-{sync}")), sync)?;
-        let count = (plan.idle.as_secs_f64() * f64::from(RATE)) as u64;
-        let times = Times::default();
-        let cpu = server.cpu()?;
-        let zero = Instant::now();
-        on_wire(async {
-            let seen = times.clone();
-            consume(&server, count, move |pushed| {
-                let pushed = Duration::from_nanos(pushed);
-                seen.borrow_mut()
-                    .push((zero.elapsed() - pushed).as_secs_f64());
-            });
-            produce(&server, count, zero).await?;
-            arrived(&times, count).await
-        })?;
-        let cpu = (server.cpu()? - cpu).as_secs_f64() * 1e6 / count as f64;
-        println!("  server: {cpu:.0} us CPU per job (push, lease, ack)");
-        let part = parts(&times);
+        let mut rounds = Vec::new();
+        for round in 0..plan.rounds {
+            let store = dir.join(format!("latency-{sync}-{round}"));
+            rounds.push(latency_once(plan, &store, sync)?);
+        }
+        let part = medians(&rounds);
         verdict("p50", part(0.5), " ms", Aim::AtMost(0.5));
         verdict("p99", part(0.99), " ms", Aim::AtMost(3.0));
         println!("  max: {:.2} ms", part(1.0));
@@ -58,13 +47,47 @@ pub fn latency(plan: &Plan, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+fn latency_once(plan: &Plan, store: &Path, sync: &str) -> Result<Vec<f64>> {
+    let server = Served::auxo(plan, store, sync)?;
+    let count = (plan.idle.as_secs_f64() * f64::from(RATE)) as u64;
+    let times = Times::default();
+    let cpu = server.cpu()?;
+    let zero = Instant::now();
+    on_wire(async {
+        let seen = times.clone();
+        consume(&server, count, move |pushed| {
+            let pushed = Duration::from_nanos(pushed);
+            seen.borrow_mut()
+                .push((zero.elapsed() - pushed).as_secs_f64());
+        });
+        produce(&server, count, zero).await?;
+        arrived(&times, count).await
+    })?;
+    let cpu = (server.cpu()? - cpu).as_secs_f64() * 1e6 / count as f64;
+    println!("  server: {cpu:.0} us CPU per job (push, lease, ack)");
+    Ok(sorted(&times))
+}
+
 /// How late jobs are that are due at random instants within ten seconds.
 pub fn lateness(plan: &Plan, dir: &Path) -> Result<()> {
     heading(&format!(
-        "http: {} jobs due at random instants within 10 s, {CONSUMERS} leases waiting, sync = os",
-        plan.due
+        "http: {} jobs due at random instants within 10 s, {CONSUMERS} leases waiting, sync = os, {} rounds",
+        plan.due, plan.rounds
     ));
-    let server = Served::auxo(plan, &dir.join("lateness"), "os")?;
+    let mut rounds = Vec::new();
+    for round in 0..plan.rounds {
+        rounds.push(lateness_once(plan, &dir.join(format!("lateness-{round}")))?);
+    }
+    let early = rounds.iter().flatten().filter(|late| **late < 0.0).count();
+    let part = medians(&rounds);
+    println!("  p50 {:.2} ms, max {:.2} ms", part(0.5), part(1.0));
+    verdict("p99", part(0.99), " ms", Aim::AtMost(10.0));
+    verdict("handed out early", early as f64, "", Aim::AtMost(0.0));
+    Ok(())
+}
+
+fn lateness_once(plan: &Plan, store: &Path) -> Result<Vec<f64>> {
+    let server = Served::auxo(plan, store, "os")?;
     let times = Times::default();
     on_wire(async {
         let begin = wall().as_millis() as u64 + 2_000;
@@ -90,12 +113,7 @@ pub fn lateness(plan: &Plan, dir: &Path) -> Result<()> {
         });
         arrived(&times, plan.due).await
     })?;
-    let early = times.borrow().iter().filter(|late| **late < 0.0).count();
-    let part = parts(&times);
-    println!("  p50 {:.2} ms, max {:.2} ms", part(0.5), part(1.0));
-    verdict("p99", part(0.99), " ms", Aim::AtMost(10.0));
-    verdict("handed out early", early as f64, "", Aim::AtMost(0.0));
-    Ok(())
+    Ok(sorted(&times))
 }
 
 /// What many waiting leases cost.
@@ -122,6 +140,10 @@ pub fn idle(plan: &Plan, dir: &Path) -> Result<()> {
             let mut wire = Wire::connect(server.address).await?;
             wire.send(&ask).await?;
             wires.push(wire);
+            if wires.len() == 1 {
+                // The others must not overtake it.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
         }
         // What the connecting left to be done is not what is measured here.
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -224,11 +246,18 @@ fn number(body: &[u8]) -> Option<u64> {
     rest[..end].parse().ok()
 }
 
-/// A share of the times in milliseconds.
-fn parts(times: &Times) -> impl Fn(f64) -> f64 {
-    let mut sorted = times.borrow().clone();
+fn sorted(times: &Times) -> Vec<f64> {
+    let mut sorted = times.take();
     sorted.sort_by(f64::total_cmp);
-    move |share| sorted[((sorted.len() - 1) as f64 * share) as usize] * 1e3
+    sorted
+}
+
+/// A share of the times of a round in milliseconds, the median over the rounds.
+fn medians(rounds: &[Vec<f64>]) -> impl Fn(f64) -> f64 {
+    move |share| {
+        let of = |times: &Vec<f64>| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
+        median(rounds.iter().map(of).collect())
+    }
 }
 
 fn wall() -> Duration {

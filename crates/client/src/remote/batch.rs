@@ -134,9 +134,12 @@ impl Link {
     }
 }
 
-/// Whether trying the next piece would be in vain.
+/// Whether trying the next piece would be in vain, or would overtake this one when it is tried again.
 fn is_away(error: &Error) -> bool {
-    matches!(error.code(), Code::Unavailable | Code::UnknownOutcome)
+    matches!(
+        error.code(),
+        Code::Unavailable | Code::UnknownOutcome | Code::RateLimited
+    )
 }
 
 /// The key is taken, perhaps by this very push.
