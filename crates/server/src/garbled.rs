@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+use auxo_core::text::size;
 use auxo_core::{Code, Error};
 use axum::http::StatusCode;
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::server::BUFFER;
 
 /// What we answer instead, if these bytes are a bare answer of Hyper's. Every answer of ours has a request's id.
 pub fn instead(app: &App, bytes: &[u8]) -> Option<Vec<u8>> {
@@ -27,7 +29,11 @@ pub fn instead(app: &App, bytes: &[u8]) -> Option<Vec<u8>> {
         400 if bare => Error::bad_request("this is not a request in HTTP/1.1 or HTTP/2"),
         414 | 431 if bare => Error::new(
             Code::TooLarge,
-            "the request is too large: its head may have 64 KiB and 100 lines, its body 64 MiB",
+            format!(
+                "the request is too large: its head may have {} and 100 lines, its body {}",
+                size(BUFFER as u64),
+                size(app.settings.body as u64)
+            ),
         ),
         _ => return None,
     };

@@ -46,7 +46,7 @@ const SILENCE: Duration = Duration::from_secs(45);
 /// How often the same trouble is told.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Bytes that are buffered of a head, and of an answer: 64 KiB.
-const BUFFER: usize = 64 << 10;
+pub const BUFFER: usize = 64 << 10;
 
 /// A listening HTTP server over a queue.
 pub struct Server {
