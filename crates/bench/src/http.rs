@@ -182,24 +182,8 @@ fn singles(plan: &Plan, dir: &std::path::Path) -> Result<Side> {
             let store = dir.join(format!("single-{sync}-{round}"));
             let server = Served::auxo(plan, &store, sync)?;
             host::settle(dir)?;
-            let sent = request.clone();
-            sides[side].rounds.push(load(
-                &server,
-                plan.span,
-                CONNECTIONS,
-                move |address, end| {
-                    let request = sent.clone();
-                    async move {
-                        let mut wire = Wire::connect(address).await?;
-                        let mut jobs = 0;
-                        while Instant::now() < end {
-                            wire.ask(&request).await?.good()?;
-                            jobs += 1;
-                        }
-                        Ok(jobs)
-                    }
-                },
-            )?);
+            let round = pushes(&server, plan.span, CONNECTIONS, &request)?;
+            sides[side].rounds.push(round);
             drop(server);
             std::fs::remove_dir_all(store)?;
         }
@@ -210,6 +194,28 @@ fn singles(plan: &Plan, dir: &std::path::Path) -> Result<Side> {
     verdict("os of bytes", os.ratio(&pings), "", Aim::AtLeast(0.5));
     verdict("always of os", always.ratio(&os), "", Aim::AtLeast(0.5));
     Ok(pings)
+}
+
+/// Lets connections send a push again and again, and counts the jobs that are answered.
+fn pushes(
+    server: &Served,
+    span: Duration,
+    connections: usize,
+    request: &Rc<Vec<u8>>,
+) -> Result<Round> {
+    let request = request.clone();
+    load(server, span, connections, move |address, end| {
+        let request = request.clone();
+        async move {
+            let mut wire = Wire::connect(address).await?;
+            let mut jobs = 0;
+            while Instant::now() < end {
+                let reply = wire.ask(&request).await?;
+                jobs += values(reply.good()?, "id").count() as u64;
+            }
+            Ok(jobs)
+        }
+    })
 }
 
 /// The length of the answer to such a request, so that both sides send as much.
@@ -238,21 +244,8 @@ fn batches(plan: &Plan, dir: &std::path::Path, pings: Side) -> Result<Side> {
         let store = dir.join(format!("batch-{round}"));
         let server = Served::auxo(plan, &store, "os")?;
         host::settle(dir)?;
-        let sent = push.clone();
-        sides[0]
-            .rounds
-            .push(load(&server, plan.span, FEW, move |address, end| {
-                let request = sent.clone();
-                async move {
-                    let mut wire = Wire::connect(address).await?;
-                    let mut jobs = 0;
-                    while Instant::now() < end {
-                        let body = wire.ask(&request).await?.good()?.to_vec();
-                        jobs += values(&body, "id").count() as u64;
-                    }
-                    Ok(jobs)
-                }
-            })?);
+        let round = pushes(&server, plan.span, FEW, &push)?;
+        sides[0].rounds.push(round);
         let sent = lease.clone();
         sides[1]
             .rounds
