@@ -1,7 +1,7 @@
 //! The calls that come by the ten thousand a second, without the router.
 //!
-//! The router clones and boxes for each request, and allocates for each variable of a path: a fifth of what a push of one job
-//! costs. These go straight to the same handlers.
+//! The router clones and boxes for each request, and allocates for each variable of a path. These go straight to the same
+//! handlers.
 
 use std::sync::Arc;
 
