@@ -1,0 +1,10 @@
+//! The queue on Redis or Valkey.
+//!
+//! Every transition of a job is one script in `src/scripts`, and runs as one step inside of Redis. What a script stores where
+//! is told in [`keys`].
+
+pub mod keys;
+mod link;
+mod script;
+
+pub use link::Link;

@@ -1,0 +1,71 @@
+//! The way to Redis. Nobody else speaks to it.
+
+use auxo_core::{Code, Error, Result};
+use redis::aio::MultiplexedConnection;
+pub use redis::Value;
+
+use crate::script::Script;
+
+/// Connections to the nodes of a store, shared by all calls of a process.
+#[derive(Clone)]
+pub struct Link {
+    connection: MultiplexedConnection,
+}
+
+/// One call of a script on one shard.
+pub struct Call {
+    script: &'static Script,
+    args: Vec<Vec<u8>>,
+    key: String,
+}
+
+impl Call {
+    /// A call on the shard that this key belongs to.
+    pub fn new(script: &'static Script, key: String) -> Call {
+        Call {
+            script,
+            args: Vec::new(),
+            key,
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(&mut self, arg: impl Into<Vec<u8>>) -> &mut Call {
+        self.args.push(arg.into());
+        self
+    }
+}
+
+impl Link {
+    /// Connects.
+    pub async fn open(url: &str) -> Result<Link> {
+        let client = redis::Client::open(url).map_err(failed)?;
+        let connection = client.get_multiplexed_async_connection().await;
+        Ok(Link {
+            connection: connection.map_err(failed)?,
+        })
+    }
+
+    /// Runs a script on the node that has its key.
+    pub async fn run(&self, call: Call) -> Result<Value> {
+        let mut connection = self.connection.clone();
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(call.script.hash()).arg(1).arg(&call.key);
+        for arg in &call.args {
+            command.arg(arg);
+        }
+        match command.query_async(&mut connection).await {
+            Err(error) if error.kind() == redis::ErrorKind::Server(redis::ServerErrorKind::NoScript) => {
+                let mut load = redis::cmd("SCRIPT");
+                load.arg("LOAD").arg(call.script.source());
+                let _: Value = load.query_async(&mut connection).await.map_err(failed)?;
+                command.query_async(&mut connection).await.map_err(failed)
+            }
+            answer => answer.map_err(failed),
+        }
+    }
+}
+
+fn failed(error: redis::RedisError) -> Error {
+    Error::new(Code::Unavailable, format!("redis: {error}"))
+}
