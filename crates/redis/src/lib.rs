@@ -3,8 +3,20 @@
 //! Every transition of a job is one script in `src/scripts`, and runs as one step inside of Redis. What a script stores where
 //! is told in [`keys`].
 
+mod bytes;
+mod desk;
+mod engine;
+mod gather;
 pub mod keys;
 mod link;
+mod look;
+mod notices;
+mod push;
+mod record;
+mod schedules;
 mod script;
+mod settle;
+mod store;
 
+pub use engine::{Options, RedisEngine};
 pub use link::Link;

@@ -53,3 +53,43 @@ impl Script {
             .get_or_init(|| redis::Script::new(self.source()).get_hash().to_owned())
     }
 }
+
+const TIME: &str = include_str!("scripts/part_time.lua");
+const RECORDS: &str = include_str!("scripts/part_records.lua");
+const NOTICES: &str = include_str!("scripts/part_notices.lua");
+const QUEUES_PART: &str = include_str!("scripts/part_queues.lua");
+const MOVES: &str = include_str!("scripts/part_moves.lua");
+const PUSHES: &str = include_str!("scripts/part_push.lua");
+const PAGES: &str = include_str!("scripts/part_pages.lua");
+
+macro_rules! scripts {
+    ($($name:ident $file:literal $writes:literal [$($part:ident)*];)*) => {
+        $(pub static $name: Script = Script::new(
+            $file,
+            $writes,
+            &[TIME, $($part,)* include_str!(concat!("scripts/", $file, ".lua"))],
+        );)*
+
+        /// Every script.
+        pub static ALL: &[&Script] = &[$(&$name),*];
+    };
+}
+
+scripts! {
+    PUSH "push" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    LEASE "lease" true [RECORDS NOTICES QUEUES_PART MOVES];
+    SETTLE "settle" true [RECORDS NOTICES QUEUES_PART MOVES];
+    EXTEND "extend" true [RECORDS NOTICES QUEUES_PART MOVES];
+    STEER "steer" true [RECORDS NOTICES QUEUES_PART MOVES];
+    CONFIGURE "configure" true [RECORDS NOTICES QUEUES_PART MOVES];
+    PUBLISH "publish" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    TICK "tick" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    REGROUP "regroup" true [RECORDS QUEUES_PART PAGES];
+    WAIT "wait" true [RECORDS QUEUES_PART];
+    CATALOG "catalog" true [];
+    WATCH "watch" true [];
+    FIND "find" false [RECORDS QUEUES_PART];
+    LIST "list" false [RECORDS QUEUES_PART PAGES];
+    QUEUES "queues" false [RECORDS QUEUES_PART];
+    AUDIT "audit" false [RECORDS QUEUES_PART];
+}

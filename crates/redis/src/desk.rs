@@ -1,0 +1,487 @@
+//! Lease calls: each comes to the desk of a shard, and waits there if it may.
+//!
+//! One task per shard speaks for all lease calls of this process. It asks for those who have just come; when Redis tells it of
+//! a queue, for the first who wait for that one; and when the next job falls due, or every few seconds to be sure, for the
+//! first of each kind. What it got is handed out in the order in which the calls came. While nobody asks, the same task lets
+//! happen whose time has come: vanished workers, ended lives, ticks of schedules.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::job::Leased;
+use auxo_core::time::Timestamp;
+use auxo_core::{Code, Error, QueueName, Result};
+use bytes::Bytes;
+use tokio::sync::{Notify, oneshot};
+
+use crate::bytes::Pack;
+use crate::link::Value;
+use crate::record::{Shown, garbled};
+use crate::schedules;
+use crate::script;
+use crate::settle;
+use crate::store::{Store, bytes, items, number, time, tuple};
+
+/// How often to look though nothing said so: a signal may be lost with the process that was to pass it on.
+const SURE: Duration = Duration::from_secs(5);
+/// How many of those who wait for the same queues are asked for at first.
+const FIRST: usize = 16;
+/// How many asks one script gets, and how many jobs they may want together.
+const ASKS: usize = 256;
+const JOBS: usize = 1000;
+
+/// Who waits for jobs of one shard.
+pub struct Desk {
+    shard: u16,
+    inside: Mutex<Inside>,
+    /// Rings when there is something to look for.
+    bell: Notify,
+}
+
+#[derive(Default)]
+struct Inside {
+    tickets: u64,
+    /// By ticket, so in the order of arrival.
+    waiters: BTreeMap<u64, Waiter>,
+    /// Has not been asked for yet.
+    new: BTreeSet<u64>,
+    /// Redis told of these queues.
+    told: BTreeSet<QueueName>,
+    /// Look for everybody.
+    all: bool,
+    /// When a call last named a queue.
+    asked: HashMap<QueueName, Timestamp>,
+    closed: bool,
+}
+
+struct Waiter {
+    ask: Ask,
+    /// By the clock of this process.
+    until: Timestamp,
+    answer: oneshot::Sender<Result<Vec<Leased>>>,
+}
+
+/// What a look brought.
+struct Look {
+    now: Timestamp,
+    /// When to look again; zero is never.
+    again: Timestamp,
+    ticks: bool,
+    lent: Vec<Vec<Leased>>,
+    missing: Vec<QueueName>,
+}
+
+impl Desk {
+    pub fn new(shard: u16) -> Desk {
+        Desk {
+            shard,
+            inside: Mutex::default(),
+            bell: Notify::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().expect("desk")
+    }
+
+    /// Redis told of a queue.
+    pub fn tell(&self, queue: QueueName) {
+        self.lock().told.insert(queue);
+        self.bell.notify_one();
+    }
+
+    /// Anything may have changed.
+    pub fn look(&self) {
+        self.lock().all = true;
+        self.bell.notify_one();
+    }
+
+    /// Ends every wait.
+    pub fn close(&self) {
+        let mut inside = self.lock();
+        inside.closed = true;
+        for (_, waiter) in std::mem::take(&mut inside.waiters) {
+            let _ = waiter.answer.send(Err(closed()));
+        }
+        self.bell.notify_one();
+    }
+
+    /// How many calls of this process wait for a queue.
+    pub fn waiting(&self, queue: &QueueName) -> u64 {
+        let inside = self.lock();
+        let waits = |waiter: &&Waiter| waiter.ask.queues.contains(queue);
+        inside.waiters.values().filter(waits).count() as u64
+    }
+
+    /// When a call of this process last named a queue.
+    pub fn asked(&self, queue: &QueueName) -> Option<Timestamp> {
+        self.lock().asked.get(queue).copied()
+    }
+
+    /// Asks for jobs, and waits for them as long as the ask says.
+    pub async fn lease(&self, store: &Arc<Store>, ask: Ask) -> Result<Vec<Leased>> {
+        let mut place = {
+            let mut inside = self.lock();
+            if inside.closed {
+                return Err(closed());
+            }
+            let (answer, answered) = oneshot::channel();
+            inside.tickets += 1;
+            let ticket = inside.tickets;
+            let until = store.clock.now().steady.plus(ask.wait);
+            inside.waiters.insert(ticket, Waiter { ask, until, answer });
+            inside.new.insert(ticket);
+            Place {
+                desk: self,
+                store,
+                ticket,
+                answered,
+            }
+        };
+        self.bell.notify_one();
+        (&mut place.answered).await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Runs until the engine is closed or gone.
+    pub async fn run(self: Arc<Self>, store: Weak<Store>) {
+        let mut alarm = None;
+        loop {
+            let Some(strong) = store.upgrade() else { return };
+            if self.lock().closed {
+                return;
+            }
+            let wait = self.wait(&strong, alarm);
+            drop(strong);
+            let rung = match wait {
+                Some(wait) => tokio::time::timeout(wait, self.bell.notified()).await.is_ok(),
+                None => {
+                    self.bell.notified().await;
+                    true
+                }
+            };
+            let Some(store) = store.upgrade() else { return };
+            if !rung {
+                self.lock().all = true;
+            }
+            let began = tokio::time::Instant::now();
+            alarm = match self.serve(&store).await {
+                Ok(Some(look)) if look.again.0 > 0 && !store.told => {
+                    Some(began + look.again.since(look.now))
+                }
+                Ok(_) => None,
+                Err(error) => {
+                    self.fail(&error);
+                    None
+                }
+            };
+            self.time_out(&store);
+        }
+    }
+
+    /// How long until something must be done though nobody rings.
+    fn wait(&self, store: &Store, alarm: Option<tokio::time::Instant>) -> Option<Duration> {
+        // A clock that is turned by hand rings by itself.
+        let now = store.clock.now().steady;
+        store.clock.real_wait(Duration::ZERO)?;
+        let inside = self.lock();
+        let patience = inside.waiters.values().map(|waiter| waiter.until.since(now)).min();
+        let patience = patience.and_then(|wait| store.clock.real_wait(wait));
+        let alarm = alarm.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
+        [patience, alarm, Some(SURE)].into_iter().flatten().min()
+    }
+
+    /// Looks until there is nothing more for those who wait. Answers with the last look.
+    async fn serve(&self, store: &Arc<Store>) -> Result<Option<Look>> {
+        let mut most = FIRST;
+        let mut last: Option<Look> = None;
+        loop {
+            let Some(round) = self.round(store, most) else {
+                return Ok(last);
+            };
+            let full = round.tickets.len();
+            let look = look(store, self.shard, &round.asks).await;
+            let mut look = match look {
+                Ok(look) => look,
+                Err(error) => {
+                    self.refuse(&round, &error);
+                    return Err(error);
+                }
+            };
+            let set_back = store.saw(look.now);
+            if look.ticks || set_back {
+                schedules::tick(store, self.shard, look.now, set_back).await?;
+                self.lock().all = true;
+            }
+            let lent = std::mem::take(&mut look.lent);
+            let served = lent.iter().filter(|lent| !lent.is_empty()).count();
+            self.hand_out(store, &round, lent, &look).await;
+            // Where all were served there may be more for the others who wait for the same.
+            most = match full > 0 && served == full {
+                true => ASKS,
+                false => FIRST,
+            };
+            if served == 0 && !look.ticks && !set_back {
+                // Whoever has come or was told of meanwhile has rung.
+                return Ok(Some(look));
+            }
+            if served > 0 {
+                self.lock().told.extend(round.queues());
+            }
+            last = Some(look);
+        }
+    }
+
+    /// Chooses for whom to ask. `None` when there is nothing to look for.
+    fn round(&self, store: &Store, most: usize) -> Option<Round> {
+        let mut inside = self.lock();
+        let (new, told) = (
+            std::mem::take(&mut inside.new),
+            std::mem::take(&mut inside.told),
+        );
+        let all = std::mem::take(&mut inside.all);
+        if new.is_empty() && told.is_empty() && !all {
+            return None;
+        }
+        let mut round = Round::default();
+        let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
+        let mut wanted = 0;
+        for (ticket, waiter) in &inside.waiters {
+            let queues = waiter.ask.queues.as_slice();
+            let touched = all || new.contains(ticket) || queues.iter().any(|q| told.contains(q));
+            let same = kinds.entry(queues).or_default();
+            let patient = waiter.until > store.clock.now().steady;
+            // Who stands behind so many who found nothing finds nothing either; but who does not wait is answered now.
+            if !touched || *same >= most && patient {
+                continue;
+            }
+            *same += 1;
+            wanted += waiter.ask.max as usize;
+            if !round.asks.is_empty() && (round.asks.len() >= ASKS || wanted > JOBS) {
+                // The rest has its turn in the next round.
+                round.rest.insert(*ticket);
+                continue;
+            }
+            round.tickets.push(*ticket);
+            round.asks.push((waiter.ask.clone(), patient));
+        }
+        round.idle = told
+            .iter()
+            .filter(|queue| !inside.waiters.values().any(|w| w.ask.queues.contains(queue)))
+            .cloned()
+            .collect();
+        let rest = std::mem::take(&mut round.rest);
+        inside.new.extend(rest);
+        Some(round)
+    }
+
+    /// Gives each what it got. What nobody takes goes back.
+    async fn hand_out(&self, store: &Arc<Store>, round: &Round, lent: Vec<Vec<Leased>>, look: &Look) {
+        let mut unwanted = Vec::new();
+        {
+            let mut inside = self.lock();
+            for (ticket, lent) in round.tickets.iter().zip(lent) {
+                let patient = |waiter: &Waiter| waiter.until > store.clock.now().steady;
+                if lent.is_empty() && inside.waiters.get(ticket).is_some_and(patient) {
+                    continue;
+                }
+                match inside.waiters.remove(ticket) {
+                    Some(waiter) => {
+                        if let Err(Ok(back)) = waiter.answer.send(Ok(lent)) {
+                            unwanted.extend(back);
+                        }
+                    }
+                    None => unwanted.extend(lent),
+                }
+            }
+            for (ask, _) in &round.asks {
+                for queue in &ask.queues {
+                    if !look.missing.contains(queue) {
+                        inside.asked.insert(queue.clone(), look.now);
+                    }
+                }
+            }
+        }
+        give_back(store, unwanted).await;
+        if !round.idle.is_empty() {
+            self.pass_on(store, &round.idle).await;
+        }
+    }
+
+    /// Nobody here waits for these queues any more: what this process was told of is for others.
+    async fn pass_on(&self, store: &Store, queues: &[QueueName]) {
+        let mut call = store.call(&script::WAIT, self.shard);
+        call.arg(store.process.as_str());
+        for queue in queues {
+            call.arg(queue.as_str());
+        }
+        // Others look every few seconds in any case.
+        let _ = store.run(call).await;
+    }
+
+    /// Tells those who do not wait that nobody could be asked; those who wait go on.
+    fn refuse(&self, round: &Round, error: &Error) {
+        let mut inside = self.lock();
+        for (ticket, (ask, _)) in round.tickets.iter().zip(&round.asks) {
+            if ask.wait.is_zero()
+                && let Some(waiter) = inside.waiters.remove(ticket)
+            {
+                let _ = waiter.answer.send(Err(error.clone()));
+            }
+        }
+    }
+
+    fn fail(&self, error: &Error) {
+        if error.code() == Code::Internal {
+            let mut inside = self.lock();
+            for (_, waiter) in std::mem::take(&mut inside.waiters) {
+                let _ = waiter.answer.send(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Answers those who waited in vain.
+    fn time_out(&self, store: &Store) {
+        let mut inside = self.lock();
+        let now = store.clock.now().steady;
+        let new = inside.new.clone();
+        let over = |(ticket, waiter): (&u64, &Waiter)| {
+            (waiter.until <= now && !new.contains(ticket)).then_some(*ticket)
+        };
+        let over: Vec<u64> = inside.waiters.iter().filter_map(over).collect();
+        for ticket in over {
+            if let Some(waiter) = inside.waiters.remove(&ticket) {
+                let _ = waiter.answer.send(Ok(Vec::new()));
+            }
+        }
+    }
+}
+
+/// For whom is asked at once.
+#[derive(Default)]
+struct Round {
+    tickets: Vec<u64>,
+    /// Each with whether it waits if there is nothing.
+    asks: Vec<(Ask, bool)>,
+    rest: BTreeSet<u64>,
+    /// Told of, but nobody waits for them.
+    idle: Vec<QueueName>,
+}
+
+impl Round {
+    fn queues(&self) -> impl Iterator<Item = QueueName> {
+        self.asks.iter().flat_map(|(ask, _)| ask.queues.iter().cloned())
+    }
+}
+
+/// Lets happen whose time has come, until nothing is left, so that what is read next is true.
+pub async fn catch_up(store: &Arc<Store>, shard: u16) -> Result<Timestamp> {
+    loop {
+        let look = look(store, shard, &[]).await?;
+        let set_back = store.saw(look.now);
+        if look.ticks || set_back {
+            schedules::tick(store, shard, look.now, set_back).await?;
+        } else if look.again.0 == 0 || look.again > look.now {
+            return Ok(look.now);
+        }
+    }
+}
+
+async fn look(store: &Store, shard: u16, asks: &[(Ask, bool)]) -> Result<Look> {
+    let mut call = store.call(&script::LEASE, shard);
+    call.arg(store.process.as_str());
+    for (ask, patient) in asks {
+        let mut pack = Pack::default();
+        pack.u32(ask.max)
+            .flag(ask.ttr.is_some())
+            .span(ask.ttr.unwrap_or_default())
+            .flag(*patient)
+            .u16(ask.queues.len());
+        call.arg(pack.0).arg(&*ask.worker);
+        call.arg(store.random(8 * ask.max as usize)?);
+        for queue in &ask.queues {
+            call.arg(queue.as_str());
+        }
+    }
+    read(store.run(call).await?)
+}
+
+fn read(answer: Value) -> Result<Look> {
+    let [now, again, ticks, lent, missing] = tuple(answer)?;
+    let now = time(now)?;
+    let leased = |lent: Value| {
+        let parts: Vec<Bytes> = items(lent)?.into_iter().map(bytes).collect::<Result<_>>()?;
+        let jobs = parts.chunks_exact(3).map(|part| {
+            let shown = Shown {
+                id: &part[0],
+                record: &part[1],
+                life: &part[2],
+                score: None,
+            };
+            shown.leased(now)
+        });
+        jobs.collect::<Result<Vec<Leased>>>()
+    };
+    let name = |value: Value| {
+        let name = bytes(value)?;
+        let name = std::str::from_utf8(&name).map_err(|_| garbled("a name"))?;
+        QueueName::new(name)
+    };
+    Ok(Look {
+        now,
+        again: time(again)?,
+        ticks: number(ticks)? == 1,
+        lent: items(lent)?.into_iter().map(leased).collect::<Result<_>>()?,
+        missing: items(missing)?.into_iter().map(name).collect::<Result<_>>()?,
+    })
+}
+
+async fn give_back(store: &Arc<Store>, leased: Vec<Leased>) {
+    if leased.is_empty() {
+        return;
+    }
+    let release = |leased: Leased| Settle {
+        token: leased.token,
+        outcome: Outcome::Release {
+            priority: None,
+            delay: None,
+        },
+    };
+    // If it cannot be said now, the leases end by themselves.
+    let _ = settle::settle(store, leased.into_iter().map(release).collect()).await;
+}
+
+/// A place in line. Dropped, it is given up, and what was lent but never picked up goes back.
+struct Place<'a> {
+    desk: &'a Desk,
+    store: &'a Arc<Store>,
+    ticket: u64,
+    answered: oneshot::Receiver<Result<Vec<Leased>>>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut inside = self.desk.lock();
+        if let Some(waiter) = inside.waiters.remove(&self.ticket) {
+            inside.new.remove(&self.ticket);
+            // If nobody else here waits for these, whoever is told next must not be us.
+            let queues = waiter.ask.queues.into_iter();
+            let idle = queues.filter(|q| !inside.waiters.values().any(|w| w.ask.queues.contains(q)));
+            let idle: Vec<QueueName> = idle.collect();
+            inside.told.extend(idle);
+            self.desk.bell.notify_one();
+        }
+        drop(inside);
+        if let Ok(Ok(unread)) = self.answered.try_recv()
+            && !unread.is_empty()
+        {
+            let store = self.store.clone();
+            tokio::spawn(async move { give_back(&store, unread).await });
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Code::Unavailable, "the engine is closed")
+}

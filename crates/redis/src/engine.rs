@@ -1,0 +1,235 @@
+//! The engine: each call becomes a script, and those that come together travel together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use auxo_core::clock::{Clock, SystemClock};
+use auxo_core::engine::*;
+use auxo_core::event::Notice;
+use auxo_core::job::{Job, Leased};
+use auxo_core::queue::QueueInfo;
+use auxo_core::time::Timestamp;
+use auxo_core::{NewJob, QueueName, Result};
+use tokio::sync::broadcast;
+
+use crate::desk::{Desk, catch_up};
+use crate::gather::Gather;
+use crate::keys::Keys;
+use crate::link::Link;
+use crate::store::{Store, items, number};
+use crate::{look, push, schedules, script, settle};
+
+/// How long a look into the letter box lasts before the next.
+const LETTERS: Duration = Duration::from_secs(10);
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// What the names of its keys begin with.
+    pub prefix: String,
+    /// The number of shards of a new store.
+    pub shards: u16,
+    /// A clock instead of Redis' own, for tests.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            prefix: "auxo".into(),
+            shards: 1,
+            clock: None,
+        }
+    }
+}
+
+/// The queue on Redis.
+pub struct RedisEngine {
+    store: Arc<Store>,
+    desks: Vec<Arc<Desk>>,
+    pushes: Arc<Gather<NewJob, Result<Pushed>>>,
+    settles: Arc<Gather<Settle, Result<Settled>>>,
+}
+
+impl RedisEngine {
+    /// Opens a store. It must be used within a tokio runtime.
+    pub async fn open(url: &str, options: Options) -> Result<RedisEngine> {
+        let link = Link::open(url).await?;
+        let told = options.clock.is_some();
+        let clock = options.clock;
+        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new(Timestamp(0))));
+        let keys = Keys::new(&options.prefix);
+        let store = Arc::new(Store::new(link, keys, options.shards, clock, told)?);
+        let desks: Vec<_> = store.all().map(|shard| Arc::new(Desk::new(shard))).collect();
+        for (shard, desk) in store.all().zip(&desks) {
+            tokio::spawn(desk.clone().run(Arc::downgrade(&store)));
+            tokio::spawn(letters(
+                Arc::downgrade(&store),
+                Arc::downgrade(desk),
+                shard,
+            ));
+            let weak = Arc::downgrade(desk);
+            store.clock.on_move(Arc::new(move || {
+                if let Some(desk) = weak.upgrade() {
+                    desk.look();
+                }
+            }));
+        }
+        Ok(RedisEngine {
+            store,
+            desks,
+            pushes: Arc::default(),
+            settles: Arc::default(),
+        })
+    }
+
+    fn desk_of(&self, queue: &QueueName) -> &Arc<Desk> {
+        &self.desks[usize::from(self.store.shard_of(queue))]
+    }
+}
+
+impl Drop for RedisEngine {
+    fn drop(&mut self) {
+        self.store.closed.store(true, Ordering::Release);
+        self.desks.iter().for_each(|desk| desk.close());
+    }
+}
+
+/// Reads what other processes, and our own calls, have to tell a desk.
+async fn letters(store: std::sync::Weak<Store>, desk: std::sync::Weak<Desk>, shard: u16) {
+    loop {
+        let Some(strong) = store.upgrade() else { return };
+        if strong.open().is_err() {
+            return;
+        }
+        let key = format!("{}{}", strong.keys.part(shard, "SIGNALS"), strong.process);
+        let link = strong.link.clone();
+        drop(strong);
+        let letter = link.pop(&key, LETTERS).await;
+        let Some(desk) = desk.upgrade() else { return };
+        match letter {
+            Ok(Some(name)) => match std::str::from_utf8(&name).ok().map(QueueName::new) {
+                Some(Ok(queue)) => desk.tell(queue),
+                _ => desk.look(),
+            },
+            Ok(None) => {}
+            // A letter may be lost with the connection.
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                desk.look();
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for RedisEngine {
+    async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
+        self.store.open()?;
+        let store = self.store.clone();
+        self.pushes
+            .send(jobs, move |jobs| {
+                let store = store.clone();
+                async move { push::push_all(&store, jobs).await }
+            })
+            .await
+    }
+
+    async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
+        self.store.open()?;
+        let desk = self.desk_of(&ask.queues[0]);
+        desk.lease(&self.store, ask).await
+    }
+
+    async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
+        self.store.open()?;
+        let store = self.store.clone();
+        self.settles
+            .send(items, move |items| {
+                let store = store.clone();
+                async move { settle::settle(&store, items).await }
+            })
+            .await
+    }
+
+    async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+        settle::extend(&self.store, items).await
+    }
+
+    async fn find(&self, which: Which) -> Result<Option<Job>> {
+        look::find(&self.store, which).await
+    }
+
+    async fn list(&self, query: Query) -> Result<Page> {
+        look::list(&self.store, &query).await
+    }
+
+    async fn steer(&self, order: Order) -> Result<Steered> {
+        look::steer(&self.store, order).await
+    }
+
+    async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
+        let mut infos = look::queues(&self.store, names).await?;
+        for info in &mut infos {
+            let desk = self.desk_of(&info.name);
+            info.waiting = desk.waiting(&info.name);
+            info.last_asked = desk.asked(&info.name);
+        }
+        Ok(infos)
+    }
+
+    async fn change(&self, change: Change) -> Result<()> {
+        let Change::Queue(queue, config) = change else {
+            return schedules::change(&self.store, change).await;
+        };
+        let shard = self.store.shard_of(&queue);
+        catch_up(&self.store, shard).await?;
+        let mut call = self.store.call(&script::CONFIGURE, shard);
+        call.arg(queue.as_str()).arg(look::pack_config(&config));
+        if number(self.store.run(call).await?)? == 0 {
+            return Ok(());
+        }
+        let mut from = vec![Vec::new(); 3];
+        loop {
+            let mut call = self.store.call(&script::REGROUP, shard);
+            call.arg(queue.as_str());
+            for part in from {
+                call.arg(part);
+            }
+            let next = items(self.store.run(call).await?)?;
+            if next.is_empty() {
+                return Ok(());
+            }
+            let part = |part| crate::store::bytes(part).map(|part| part.to_vec());
+            from = next.into_iter().map(part).collect::<Result<_>>()?;
+        }
+    }
+
+    async fn catalog(&self) -> Result<Catalog> {
+        schedules::catalog(&self.store).await
+    }
+
+    async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
+        schedules::publish(&self.store, message).await
+    }
+
+    async fn audit(&self) -> Result<Audit> {
+        look::audit(&self.store).await
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Notice> {
+        self.store.notices.watch(&self.store)
+    }
+
+    fn health(&self) -> Result<()> {
+        self.store.open()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.closed.store(true, Ordering::Release);
+        self.desks.iter().for_each(|desk| desk.close());
+        Ok(())
+    }
+}

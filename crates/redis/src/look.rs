@@ -1,0 +1,589 @@
+//! What is shown: one job, pages of jobs, queues, the audit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auxo_core::engine::{
+    Action, Audit, Cursor, Mode, Order, Page, Query, Steered, Target, Which,
+};
+use auxo_core::job::Job;
+use auxo_core::life::State;
+use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
+use auxo_core::time::{Timestamp, When};
+use auxo_core::{Code, Error, JobId, QueueName, Result};
+use bytes::Bytes;
+
+use crate::bytes::{Pack, Unpack};
+use crate::desk::catch_up;
+use crate::push::by_shard;
+use crate::record::{Shown, garbled, id_of, state};
+use crate::script;
+use crate::settle::shard;
+use crate::store::{Store, bytes, items, number, time, tuple};
+
+/// How many jobs one call of a listing looks at, whether they are shown or not.
+const LOOKS: usize = 5000;
+/// How many jobs a script reads at once.
+const PIECE: usize = 200;
+/// How many queues a script shows at once.
+const QUEUES: usize = 100;
+
+/// One job.
+pub async fn find(store: &Arc<Store>, which: Which) -> Result<Option<Job>> {
+    let place = match &which {
+        Which::Id(id) => shard(store, *id),
+        Which::Key(queue, _) => store.shard_of(queue),
+    };
+    catch_up(store, place).await?;
+    let mut call = store.call(&script::FIND, place);
+    match &which {
+        Which::Id(id) => call.arg(id.0.to_be_bytes()),
+        Which::Key(queue, key) => call.arg("").arg(queue.as_str()).arg(key.as_str()),
+    };
+    let mut parts = items(store.run(call).await?)?.into_iter();
+    let now = time(parts.next().ok_or_else(|| garbled("no time"))?)?;
+    let parts: Vec<Bytes> = parts.map(bytes).collect::<Result<_>>()?;
+    match parts.is_empty() {
+        true => Ok(None),
+        false => shown(&parts)?.job(now).map(Some),
+    }
+}
+
+/// Id, record, life and score.
+fn shown(parts: &[Bytes]) -> Result<Shown<'_>> {
+    let [id, record, life, score] = parts else {
+        return Err(garbled("a job in parts"));
+    };
+    let score = match score.is_empty() {
+        true => None,
+        false => {
+            let text = std::str::from_utf8(score).ok();
+            let score = text.and_then(|text| text.parse::<f64>().ok());
+            Some(score.ok_or_else(|| garbled("a score"))? as i64)
+        }
+    };
+    Ok(Shown {
+        id,
+        record,
+        life,
+        score,
+    })
+}
+
+/// Where in a listing a walk is: the queue, the part, and after which job. A queue that is done with goes on in the next.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Spot {
+    queue: Option<QueueName>,
+    part: u8,
+    class: String,
+    score: String,
+    id: Vec<u8>,
+}
+
+const PARTS: u8 = 4;
+
+impl Spot {
+    fn write(&self) -> Cursor {
+        let id: String = self.id.iter().map(|b| format!("{b:02x}")).collect();
+        let queue = self.queue.as_ref().map_or("", QueueName::as_str);
+        let Spot {
+            part, class, score, ..
+        } = self;
+        Cursor(format!("{part},{class},{score},{id},{queue}"))
+    }
+
+    fn read(cursor: &Cursor) -> Result<Spot> {
+        let parse = || {
+            let mut parts = cursor.0.splitn(5, ',');
+            let part = parts.next()?.parse().ok().filter(|part| *part <= PARTS)?;
+            let mut number = || {
+                let text = parts.next()?;
+                let good = text.is_empty() || text.parse::<f64>().is_ok_and(f64::is_finite);
+                good.then(|| text.to_owned())
+            };
+            let (class, score) = (number()?, number()?);
+            let id = parts.next()?;
+            let hex = |at: usize| u8::from_str_radix(id.get(2 * at..2 * at + 2)?, 16).ok();
+            let id = (0..id.len() / 2).map(hex).collect::<Option<Vec<u8>>>()?;
+            if !(id.is_empty() || id.len() == 8) || score.is_empty() != id.is_empty() {
+                return None;
+            }
+            Some(Spot {
+                queue: Some(QueueName::new(parts.next()?).ok()?),
+                part,
+                class,
+                score,
+                id,
+            })
+        };
+        parse().ok_or_else(|| Error::bad_request("the cursor is not one of mine"))
+    }
+}
+
+/// A page of jobs that match a query.
+pub async fn list(store: &Arc<Store>, query: &Query) -> Result<Page> {
+    let mut spot = match &query.cursor {
+        Some(cursor) => Spot::read(cursor)?,
+        None => Spot::default(),
+    };
+    for shard in store.all() {
+        catch_up(store, shard).await?;
+    }
+    let filter = &query.filter;
+    let mut page = Page::default();
+    let mut looked = 0;
+    let names = match &filter.queue {
+        Some(queue) => vec![queue.clone()],
+        None => names(store).await?,
+    };
+    let from = spot.queue.clone();
+    for queue in names {
+        if from.as_ref().is_some_and(|from| queue < *from) {
+            continue;
+        }
+        if spot.queue.as_ref() != Some(&queue) {
+            spot = Spot {
+                queue: Some(queue.clone()),
+                ..Spot::default()
+            };
+        }
+        while spot.part < PARTS {
+            if !has_part(&filter.states, spot.part) {
+                spot = Spot {
+                    queue: Some(queue.clone()),
+                    part: spot.part + 1,
+                    ..Spot::default()
+                };
+                continue;
+            }
+            let left = query.limit as usize - page.jobs.len();
+            if left == 0 || looked >= LOOKS {
+                page.next = Some(spot.write());
+                return Ok(page);
+            }
+            // Not more than fit: whatever matches is shown, and the walk goes on behind it.
+            let (now, next, jobs) = piece(store, &queue, &spot, left.min(PIECE)).await?;
+            looked += jobs.len().max(1);
+            for parts in jobs.chunks_exact(4) {
+                let job = shown(parts)?.job(now)?;
+                if filter.matches(&job) {
+                    page.jobs.push(job);
+                }
+            }
+            spot = match next {
+                Some((class, score, id)) => Spot {
+                    class,
+                    score,
+                    id,
+                    ..spot
+                },
+                None => Spot {
+                    queue: Some(queue.clone()),
+                    part: spot.part + 1,
+                    ..Spot::default()
+                },
+            };
+        }
+    }
+    Ok(page)
+}
+
+/// Whether a part of a queue can have jobs in any of these states.
+fn has_part(states: &[State], part: u8) -> bool {
+    use State::*;
+    let here: &[State] = match part {
+        0 => &[Scheduled, Ready],
+        1 => &[Leased],
+        2 => &[Dead],
+        _ => &[Done],
+    };
+    states.is_empty() || states.iter().any(|state| here.contains(state))
+}
+
+type Next = Option<(String, String, Vec<u8>)>;
+
+async fn piece(
+    store: &Store,
+    queue: &QueueName,
+    spot: &Spot,
+    limit: usize,
+) -> Result<(Timestamp, Next, Vec<Bytes>)> {
+    let mut call = store.call(&script::LIST, store.shard_of(queue));
+    call.arg(queue.as_str())
+        .arg(spot.part.to_string())
+        .arg(spot.class.as_str())
+        .arg(spot.score.as_str())
+        .arg(spot.id.clone())
+        .arg(limit.to_string());
+    let [now, next, jobs] = tuple(store.run(call).await?)?;
+    let next = items(next)?;
+    let next = match next.is_empty() {
+        true => None,
+        false => {
+            let [class, score, id] = tuple(crate::link::Value::Array(next))?;
+            Some((text(class)?, text(score)?, bytes(id)?.to_vec()))
+        }
+    };
+    let jobs = items(jobs)?.into_iter().map(bytes).collect::<Result<_>>()?;
+    Ok((time(now)?, next, jobs))
+}
+
+fn text(value: crate::link::Value) -> Result<String> {
+    let text = String::from_utf8(bytes(value)?.to_vec());
+    text.map_err(|_| garbled("bytes that are no text"))
+}
+
+/// An operator's move.
+pub async fn steer(store: &Arc<Store>, order: Order) -> Result<Steered> {
+    let mut steered = Steered::default();
+    let (ids, named, states) = match &order.target {
+        Target::Jobs(ids) => (ids.clone(), true, &[][..]),
+        Target::Matching(query) => {
+            let page = list(store, query).await?;
+            steered.next = page.next;
+            let ids = page.jobs.iter().map(|job| job.id).collect();
+            (ids, false, query.filter.states.as_slice())
+        }
+    };
+    let shard_of = |id: &JobId| shard(store, *id);
+    let results = by_shard(ids, shard_of, |shard, ids| {
+        steer_in(store, shard, &order, states, ids)
+    });
+    for result in results.await? {
+        steered.moved += u64::from(result.is_ok());
+        if named {
+            steered.results.push(result);
+        }
+    }
+    Ok(steered)
+}
+
+async fn steer_in(
+    store: &Arc<Store>,
+    shard: u16,
+    order: &Order,
+    states: &[State],
+    ids: Vec<JobId>,
+) -> Result<Vec<Result<State>>> {
+    catch_up(store, shard).await?;
+    let mut when = Pack::default();
+    let action = match order.action {
+        Action::Kick => 1,
+        Action::Cancel => 2,
+        Action::Reschedule(at) => {
+            match at {
+                When::Now => when.u8(0).span(Default::default()),
+                When::After(delay) => when.u8(1).span(delay),
+                When::At(at) => when.u8(2).time(at),
+            };
+            3
+        }
+        Action::Delete => 4,
+    };
+    // What a filter chose must still be in the state that it was chosen for.
+    let bit = |known: &State| states.contains(known);
+    let bits = [
+        State::Scheduled,
+        State::Ready,
+        State::Leased,
+        State::Done,
+        State::Dead,
+    ];
+    let wanted: u32 = (0..5).filter(|i| bit(&bits[*i])).map(|i| 1 << i).sum();
+    let mut call = store.call(&script::STEER, shard);
+    call.arg(action.to_string())
+        .arg(when.0)
+        .arg(if order.mode == Mode::Act { "1" } else { "0" })
+        .arg(wanted.to_string());
+    for id in &ids {
+        call.arg(id.0.to_be_bytes());
+    }
+    let answer = bytes(store.run(call).await?)?;
+    if answer.len() != 2 * ids.len() {
+        return Err(garbled("answers to another number of jobs"));
+    }
+    let read = |(answer, id): (&[u8], JobId)| {
+        let state = state(answer[1]).ok_or_else(|| garbled("a state"))?;
+        Ok(match answer[0] {
+            1 => Ok(state),
+            0 => Err(Error::new(Code::NotFound, format!("there is no job {id}")).about(id)),
+            _ => {
+                let text = format!("job {id} is {state}: {} is not possible", verb(&order.action));
+                Err(Error::new(Code::Conflict, text).about(id))
+            }
+        })
+    };
+    answer.chunks_exact(2).zip(ids).map(read).collect()
+}
+
+fn verb(action: &Action) -> &'static str {
+    match action {
+        Action::Kick => "a kick",
+        Action::Cancel => "cancelling it",
+        Action::Reschedule(_) => "another due time",
+        Action::Delete => "deleting it",
+    }
+}
+
+/// The names of all queues, in order.
+pub async fn names(store: &Arc<Store>) -> Result<Vec<QueueName>> {
+    let mut names = Vec::new();
+    for shard in store.all() {
+        let infos = queues_in(store, shard, None).await?;
+        names.extend(infos.into_iter().map(|info| info.name));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The named queues, or all, in the order of their names.
+pub async fn queues(store: &Arc<Store>, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
+    let mut infos = Vec::new();
+    for shard in store.all() {
+        let here = names.as_ref().map(|names| {
+            let here = names.iter().filter(|name| store.shard_of(name) == shard);
+            here.cloned().collect::<Vec<_>>()
+        });
+        if here.as_ref().is_none_or(|here| !here.is_empty()) {
+            catch_up(store, shard).await?;
+            infos.extend(queues_in(store, shard, here).await?);
+        }
+    }
+    infos.sort_by(|a, b| a.name.cmp(&b.name));
+    infos.dedup_by(|a, b| a.name == b.name);
+    Ok(infos)
+}
+
+async fn queues_in(
+    store: &Store,
+    shard: u16,
+    names: Option<Vec<QueueName>>,
+) -> Result<Vec<QueueInfo>> {
+    let mut infos: Vec<QueueInfo> = Vec::new();
+    match names {
+        Some(names) => {
+            for names in names.chunks(QUEUES) {
+                let mut call = store.call(&script::QUEUES, shard);
+                for name in names {
+                    call.arg(name.as_str());
+                }
+                infos.extend(infos_of(store.run(call).await?)?);
+            }
+        }
+        None => loop {
+            let mut call = store.call(&script::QUEUES, shard);
+            let after = infos.last().map_or("", |info| info.name.as_str());
+            call.arg("").arg(after).arg(QUEUES.to_string());
+            let more = infos_of(store.run(call).await?)?;
+            let end = more.len() < QUEUES;
+            infos.extend(more);
+            if end {
+                break;
+            }
+        },
+    }
+    Ok(infos)
+}
+
+fn infos_of(answer: crate::link::Value) -> Result<Vec<QueueInfo>> {
+    let [_, infos] = tuple(answer)?;
+    items(infos)?.into_iter().map(info_of).collect()
+}
+
+fn info_of(value: crate::link::Value) -> Result<QueueInfo> {
+    let [name, config, rest @ ..] = tuple::<15>(value)?;
+    let name = QueueName::new(&text(name)?)?;
+    let config = unpack_config(&bytes(config)?).ok_or_else(|| garbled("settings"))?;
+    let mut numbers = [0; 13];
+    for (number_of, value) in numbers.iter_mut().zip(rest) {
+        *number_of = number(value)?;
+    }
+    let [
+        accepted,
+        done,
+        dead,
+        expired,
+        cancelled,
+        deleted,
+        size,
+        ready,
+        scheduled,
+        kept,
+        next_due,
+        allowed,
+        _,
+    ] = numbers;
+    let gone = done + dead + expired + cancelled + deleted;
+    let live = accepted.saturating_sub(gone);
+    let at = |ms: u64| (ms > 0).then_some(Timestamp(ms));
+    Ok(QueueInfo {
+        name,
+        config,
+        counts: Counts {
+            scheduled,
+            ready,
+            leased: live.saturating_sub(ready + scheduled),
+            dead: dead + expired,
+            done: kept,
+        },
+        bytes: size,
+        books: Books {
+            accepted,
+            live,
+            done,
+            dead,
+            expired,
+            cancelled,
+            deleted,
+        },
+        waiting: 0,
+        last_asked: None,
+        next_due: at(next_due),
+        rate_wait: at(allowed),
+    })
+}
+
+/// A queue's settings as the scripts read them.
+pub fn pack_config(config: &QueueConfig) -> Vec<u8> {
+    let flags = [
+        config.paused_in,
+        config.paused_out,
+        config.fair,
+        config.max_jobs.is_some(),
+        config.max_bytes.is_some(),
+        config.max_leased.is_some(),
+        config.rate.is_some(),
+    ];
+    let bits = flags.iter().enumerate().map(|(i, is)| u8::from(*is) << i);
+    let mut pack = Pack::default();
+    pack.u8(bits.sum());
+    if let Some(jobs) = config.max_jobs {
+        pack.u64(jobs);
+    }
+    if let Some(size) = config.max_bytes {
+        pack.u64(size);
+    }
+    if let Some(leased) = config.max_leased {
+        pack.u32(leased);
+    }
+    if let Some(rate) = config.rate {
+        pack.u32(rate.count).span(rate.per).u32(rate.burst);
+    }
+    pack.0
+}
+
+fn unpack_config(bytes: &[u8]) -> Option<QueueConfig> {
+    if bytes.is_empty() {
+        return Some(QueueConfig::default());
+    }
+    let mut unpack = Unpack(bytes);
+    let flags = unpack.u8()?;
+    let has = |bit: u8| flags & 1 << bit != 0;
+    Some(QueueConfig {
+        paused_in: has(0),
+        paused_out: has(1),
+        fair: has(2),
+        max_jobs: if has(3) { Some(unpack.u64()?) } else { None },
+        max_bytes: if has(4) { Some(unpack.u64()?) } else { None },
+        max_leased: if has(5) { Some(unpack.u32()?) } else { None },
+        rate: match has(6) {
+            true => Some(Rate {
+                count: unpack.u32()?,
+                per: unpack.span()?,
+                burst: unpack.u32()?,
+            }),
+            false => None,
+        },
+    })
+}
+
+/// Recomputes the books from the stored jobs.
+pub async fn audit(store: &Arc<Store>) -> Result<Audit> {
+    let mut audit = Audit::default();
+    for shard in store.all() {
+        catch_up(store, shard).await?;
+        audit_in(store, shard, &mut audit).await?;
+    }
+    audit.queues.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(audit)
+}
+
+/// What the stored jobs of a queue add up to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    waiting: u64,
+    leased: u64,
+    dead: u64,
+    expired: u64,
+    bytes: u64,
+}
+
+async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<()> {
+    let mut sums: BTreeMap<QueueName, Sum> = BTreeMap::new();
+    // A scan shows a job that is there all the while at least once.
+    let mut seen = std::collections::HashSet::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let mut call = store.call(&script::AUDIT, shard);
+        call.arg(cursor.as_str()).arg(PIECE.to_string());
+        let [next, jobs] = tuple(store.run(call).await?)?;
+        let parts = items(jobs)?;
+        let mut parts = parts.into_iter();
+        while let Some(id) = parts.next() {
+            let id = id_of(&bytes(id)?)?;
+            let mut next = || parts.next().ok_or_else(|| garbled("half a job"));
+            let (state, reason) = (number(next()?)?, number(next()?)?);
+            let queue = QueueName::new(&text(next()?)?)?;
+            let (size, problem) = (number(next()?)?, text(next()?)?);
+            if !seen.insert(id) {
+                continue;
+            }
+            audit.jobs += 1;
+            if !problem.is_empty() {
+                audit.problems.push(format!("job {id} in queue {queue} {problem}"));
+            }
+            let sum = sums.entry(queue).or_default();
+            match (state, reason) {
+                (0, _) => sum.waiting += 1,
+                (1, _) => sum.leased += 1,
+                (2, 4) => sum.expired += 1,
+                (2, _) => sum.dead += 1,
+                _ => continue,
+            }
+            sum.bytes += size;
+        }
+        cursor = text(next)?;
+        if cursor == "0" {
+            break;
+        }
+    }
+    for info in queues_in(store, shard, None).await? {
+        let sum = sums.remove(&info.name).unwrap_or_default();
+        let QueueInfo {
+            name,
+            counts,
+            books,
+            ..
+        } = info;
+        let mut differs = |what: &str, booked: u64, found: u64| {
+            if booked != found {
+                audit.problems.push(format!(
+                    "queue {name}: {booked} {what} in the books, {found} among the stored jobs"
+                ));
+            }
+        };
+        differs("waiting", counts.ready + counts.scheduled, sum.waiting);
+        differs("leased", counts.leased, sum.leased);
+        differs("dead", books.dead, sum.dead);
+        differs("expired", books.expired, sum.expired);
+        differs("bytes", info.bytes, sum.bytes);
+        if !books.balanced() {
+            audit.problems.push(format!("queue {name}: the books do not balance"));
+        }
+        audit.queues.push((name, books));
+    }
+    for queue in sums.keys() {
+        audit.problems.push(format!("queue {queue} has jobs but no books"));
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! Pushes: jobs that differ in nothing a script must know travel as one run.
+
+use std::sync::Arc;
+
+use auxo_core::engine::{Accepted, Pushed};
+use auxo_core::job::{OnDuplicate, Ttl};
+use auxo_core::time::When;
+use auxo_core::{Code, Error, NewJob, QueueName, Result};
+
+use crate::bytes::{Pack, Unpack};
+use crate::link::Call;
+use crate::record::{garbled, id_of, pack_spec, state};
+use crate::script;
+use crate::store::{Store, bytes};
+
+/// The bytes of one answer.
+const ANSWER: usize = 16;
+
+/// Pushes jobs that are all of one shard.
+pub async fn push(store: &Store, shard: u16, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
+    let mut call = store.call(&script::PUSH, shard);
+    let mut rest = jobs.as_slice();
+    while let Some(first) = rest.first() {
+        let mut count = rest.iter().take_while(|job| alike(first, job)).count();
+        if first.spec.key.is_some() {
+            count = 1;
+        }
+        call.arg(head(first, count));
+        for job in &rest[..count] {
+            call.arg(pack_spec(&job.queue, &job.spec));
+        }
+        rest = &rest[count..];
+    }
+    let answer = bytes(store.run(call).await?)?;
+    if answer.len() != jobs.len() * ANSWER {
+        return Err(garbled("answers to another number of jobs"));
+    }
+    let queues = jobs.iter().map(|job| &job.queue);
+    answer
+        .chunks_exact(ANSWER)
+        .zip(queues)
+        .map(|(answer, queue)| pushed(answer, queue))
+        .collect()
+}
+
+/// Pushes as the call of a job that is pushed alone: its head, and its spec.
+pub fn single(call: &mut Call, job: &NewJob) {
+    call.arg(head(job, 1)).arg(pack_spec(&job.queue, &job.spec));
+}
+
+/// Reads the answers to pushes into these queues.
+pub fn answers(bytes: &[u8], queues: &[QueueName]) -> Result<Vec<Result<Pushed>>> {
+    let answers = bytes.chunks_exact(ANSWER).zip(queues);
+    answers.map(|(answer, queue)| pushed(answer, queue)).collect()
+}
+
+fn alike(a: &NewJob, b: &NewJob) -> bool {
+    let (a_spec, b_spec) = (&a.spec, &b.spec);
+    b_spec.key.is_none()
+        && a.queue == b.queue
+        && a_spec.priority == b_spec.priority
+        && a_spec.when == b_spec.when
+        && a_spec.ttl == b_spec.ttl
+        && a_spec.group == b_spec.group
+}
+
+fn head(job: &NewJob, count: usize) -> Vec<u8> {
+    let spec = &job.spec;
+    let mut pack = Pack(Vec::with_capacity(64));
+    pack.short(job.queue.as_str()).u32(spec.priority);
+    match spec.when {
+        When::Now => pack.u8(0).span(Default::default()),
+        When::After(delay) => pack.u8(1).span(delay),
+        When::At(at) => pack.u8(2).time(at),
+    };
+    match spec.ttl {
+        Ttl::None => pack.u8(0).span(Default::default()),
+        Ttl::After(life) => pack.u8(1).span(life),
+        Ttl::At(at) => pack.u8(2).time(at),
+    };
+    match &spec.key {
+        None => pack.u8(0).text(""),
+        Some(key) => pack
+            .u8(match key.on_duplicate {
+                OnDuplicate::Reject => 1,
+                OnDuplicate::Return => 2,
+                OnDuplicate::Replace => 3,
+            })
+            .text(&key.name),
+    };
+    pack.flag(spec.group.is_some())
+        .text(spec.group.as_deref().unwrap_or_default())
+        .u32(count as u32);
+    pack.0
+}
+
+/// What came of one push; an outer error means that the answer makes no sense.
+fn pushed(answer: &[u8], queue: &QueueName) -> Result<Result<Pushed>> {
+    let mut unpack = Unpack(answer);
+    let mut parts = || Some((unpack.u8()?, unpack.raw(8)?, unpack.u8()?, unpack.time()?));
+    let (how, id, now, run_at) = parts().ok_or_else(|| garbled("an answer to a push"))?;
+    let id = id_of(id)?;
+    let full = |what| {
+        let text = format!("queue {queue} has as many {what} as it may; try again when some are done");
+        Error::new(Code::QueueFull, text)
+    };
+    let how = match how {
+        0 => Accepted::New,
+        1 => Accepted::Existing,
+        2 => Accepted::Replaced,
+        10 => {
+            let text = format!("job {id} in queue {queue} has this key");
+            return Ok(Err(Error::new(Code::DuplicateKey, text).about(id)));
+        }
+        11 => {
+            let text = format!("queue {queue} is paused and takes no jobs");
+            return Ok(Err(Error::new(Code::QueuePaused, text)));
+        }
+        12 => return Ok(Err(full("jobs"))),
+        _ => return Ok(Err(full("bytes"))),
+    };
+    let state = state(now).ok_or_else(|| garbled("a state"))?;
+    Ok(Ok(Pushed {
+        id,
+        state,
+        run_at,
+        how,
+    }))
+}
+
+/// Splits by shard, sends, and puts the answers back in the order asked.
+pub async fn by_shard<T, R, F>(
+    items: Vec<T>,
+    shard_of: impl Fn(&T) -> u16,
+    send: impl Fn(u16, Vec<T>) -> F,
+) -> Result<Vec<R>>
+where
+    F: Future<Output = Result<Vec<R>>>,
+{
+    let mut parts: Vec<(u16, Vec<T>, Vec<usize>)> = Vec::new();
+    for (place, item) in items.into_iter().enumerate() {
+        let shard = shard_of(&item);
+        let part = match parts.iter().position(|part| part.0 == shard) {
+            Some(part) => part,
+            None => {
+                parts.push((shard, Vec::new(), Vec::new()));
+                parts.len() - 1
+            }
+        };
+        parts[part].1.push(item);
+        parts[part].2.push(place);
+    }
+    if parts.len() <= 1 {
+        return match parts.pop() {
+            Some((shard, items, _)) => send(shard, items).await,
+            None => Ok(Vec::new()),
+        };
+    }
+    let mut answers = Vec::new();
+    for (shard, items, places) in parts {
+        let sent = send(shard, items).await?;
+        answers.extend(places.into_iter().zip(sent));
+    }
+    answers.sort_by_key(|(place, _)| *place);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+}
+
+/// Pushes jobs of any shards, each shard's in one step.
+pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
+    let shard_of = |job: &NewJob| store.shard_of(&job.queue);
+    by_shard(jobs, shard_of, |shard, jobs| push(store, shard, jobs)).await
+}

@@ -1,0 +1,239 @@
+//! Schedules and subscriptions. A rhythm is reckoned here, and kept by a script that makes sure nobody else was first.
+
+use std::sync::Arc;
+
+use auxo_core::engine::{Catalog, Change, Message, Pushed};
+use auxo_core::json;
+use auxo_core::schedule::Schedule;
+use auxo_core::time::{Base, Due, Now, Timestamp};
+use auxo_core::topic::Subscription;
+use auxo_core::{Code, Error, NewJob, QueueName, Result};
+use bytes::Bytes;
+
+use crate::bytes::{Pack, Unpack};
+use crate::desk::catch_up;
+use crate::push;
+use crate::record::garbled;
+use crate::script;
+use crate::store::{Store, bytes, items, number, tuple};
+
+/// All that is set up besides queues.
+pub async fn catalog(store: &Arc<Store>) -> Result<Catalog> {
+    let mut catalog = Catalog::default();
+    for shard in store.all() {
+        catch_up(store, shard).await?;
+        let part = read(store, shard).await?;
+        catalog.subscriptions.extend(part.subscriptions);
+        let schedules = part.schedules.into_iter();
+        catalog.schedules.extend(schedules.map(|(schedule, _)| schedule));
+    }
+    catalog
+        .subscriptions
+        .sort_by(|a, b| (&a.topic, &a.name).cmp(&(&b.topic, &b.name)));
+    catalog.schedules.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(catalog)
+}
+
+struct Part {
+    subscriptions: Vec<Subscription>,
+    /// Each with the bytes it was read from.
+    schedules: Vec<(Schedule, Bytes)>,
+}
+
+async fn read(store: &Store, shard: u16) -> Result<Part> {
+    let mut call = store.call(&script::CATALOG, shard);
+    call.arg("all");
+    let [_, subscriptions, schedules] = tuple(store.run(call).await?)?;
+    let pairs = |value| -> Result<Vec<(String, Bytes)>> {
+        let parts: Vec<Bytes> = items(value)?.into_iter().map(bytes).collect::<Result<_>>()?;
+        let pair = |pair: &[Bytes]| {
+            let name = String::from_utf8(pair[0].to_vec());
+            Ok((name.map_err(|_| garbled("a name"))?, pair[1].clone()))
+        };
+        parts.chunks_exact(2).map(pair).collect()
+    };
+    let subscription = |(name, value): (String, Bytes)| {
+        let (topic, name) = name.split_once('\0').ok_or_else(|| garbled("a name"))?;
+        json::read::subscription(topic, name, &value)
+    };
+    let schedule = |(name, value): (String, Bytes)| Ok((unpack(&name, &value)?, value));
+    Ok(Part {
+        subscriptions: pairs(subscriptions)?
+            .into_iter()
+            .map(subscription)
+            .collect::<Result<_>>()?,
+        schedules: pairs(schedules)?
+            .into_iter()
+            .map(schedule)
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// last:6 next:1+6, and then the schedule as a client puts it.
+fn pack(schedule: &Schedule) -> Vec<u8> {
+    let mut pack = Pack::default();
+    pack.time(schedule.last.unwrap_or_default());
+    match schedule.next {
+        None => pack.u8(0).time(Timestamp(0)),
+        Some(due) => pack
+            .u8(match due.base {
+                Base::Steady => 1,
+                Base::Wall => 2,
+            })
+            .time(due.at),
+    };
+    pack.raw(&json::write::body(&json::write::schedule(schedule)));
+    pack.0
+}
+
+fn unpack(name: &str, value: &[u8]) -> Result<Schedule> {
+    let mut unpack = Unpack(value);
+    let mut parts = || Some((unpack.time()?, unpack.u8()?, unpack.time()?));
+    let (last, base, at) = parts().ok_or_else(|| garbled("a schedule"))?;
+    let schedule = json::read::schedule(name, unpack.0)?;
+    let due = |base| Some(Due { at, base });
+    Ok(Schedule {
+        last: (last.0 > 0).then_some(last),
+        next: match base {
+            0 => None,
+            1 => due(Base::Steady),
+            _ => due(Base::Wall),
+        },
+        ..schedule
+    })
+}
+
+/// Makes the jobs of the ticks that have come. A tick that another process was quicker with is none of ours.
+pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, set_back: bool) -> Result<()> {
+    let now = Now::at(now.0);
+    for (mut schedule, was) in read(store, shard).await?.schedules {
+        // Set back, the clock would silence the schedule until it has caught up.
+        if set_back && let Some(next) = schedule.next {
+            let first = schedule.rearm(now).filter(|first| first.at < next.at);
+            schedule.next = first.or(Some(next));
+        }
+        let tick = schedule.tick(now);
+        let moved = schedule.next != tick.next;
+        schedule.next = tick.next;
+        if !moved && tick.fire.is_empty() {
+            continue;
+        }
+        let mut call = store.call(&script::TICK, shard);
+        call.arg(schedule.name.as_str())
+            .arg(was.to_vec())
+            .arg(pack(&schedule))
+            .arg(score(schedule.next));
+        for at in tick.fire {
+            call.arg(at.0.to_string());
+            let job = NewJob {
+                queue: schedule.queue.clone(),
+                spec: schedule.spec.clone(),
+            };
+            push::single(&mut call, &job);
+        }
+        store.run(call).await?;
+    }
+    Ok(())
+}
+
+fn score(next: Option<Due>) -> String {
+    next.map_or_else(String::new, |due| due.at.0.to_string())
+}
+
+/// Changes a subscription or a schedule.
+pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
+    match change {
+        Change::Queue(..) => unreachable!("settings of a queue are changed elsewhere"),
+        Change::Subscribe(subscription) => {
+            let shard = 0;
+            let mut call = store.call(&script::CATALOG, shard);
+            let body = json::write::body(&json::write::subscription(&subscription));
+            call.arg("subscribe")
+                .arg(format!("{}\0{}", subscription.topic, subscription.name))
+                .arg(body.to_vec());
+            store.run(call).await.map(drop)
+        }
+        Change::Unsubscribe(topic, name) => {
+            let mut call = store.call(&script::CATALOG, 0);
+            call.arg("unsubscribe").arg(format!("{topic}\0{name}"));
+            match number(store.run(call).await?)? {
+                0 => Err(missing("subscription", &name)),
+                _ => Ok(()),
+            }
+        }
+        Change::Schedule(schedule) => {
+            let shard = store.shard_of(&schedule.queue);
+            let now = Now::at(catch_up(store, shard).await?.0);
+            let schedule = Schedule {
+                next: schedule.rearm(now),
+                last: None,
+                ..schedule
+            };
+            // A schedule is where its queue is; under its name there may be one for another queue.
+            for other in store.all().filter(|other| *other != shard) {
+                let _ = remove(store, other, &schedule.name).await?;
+            }
+            let mut call = store.call(&script::CATALOG, shard);
+            call.arg("schedule")
+                .arg(schedule.name.as_str())
+                .arg(pack(&schedule))
+                .arg(score(schedule.next));
+            store.run(call).await.map(drop)
+        }
+        Change::Unschedule(name) => {
+            let mut found = false;
+            for shard in store.all() {
+                catch_up(store, shard).await?;
+                found |= remove(store, shard, &name).await?;
+            }
+            match found {
+                true => Ok(()),
+                false => Err(missing("schedule", &name)),
+            }
+        }
+    }
+}
+
+async fn remove(store: &Store, shard: u16, schedule: &str) -> Result<bool> {
+    let mut call = store.call(&script::CATALOG, shard);
+    call.arg("unschedule").arg(schedule);
+    Ok(number(store.run(call).await?)? > 0)
+}
+
+fn missing(what: &str, name: &str) -> Error {
+    Error::new(Code::NotFound, format!("there is no {what} {name:?}"))
+}
+
+/// Puts one job into the queue of each matching subscription, or none anywhere.
+pub async fn publish(store: &Arc<Store>, message: Message) -> Result<Vec<Pushed>> {
+    let part = read(store, 0).await?;
+    let mut targets: Vec<Subscription> = part
+        .subscriptions
+        .into_iter()
+        .filter(|subscription| {
+            subscription.topic == message.topic && subscription.wants(message.routing_key.as_deref())
+        })
+        .collect();
+    targets.sort_by(|a, b| a.name.cmp(&b.name));
+    if targets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let queues: Vec<QueueName> = targets.into_iter().map(|target| target.queue).collect();
+    let mut call = store.call(&script::PUBLISH, store.shard_of(&queues[0]));
+    for queue in &queues {
+        let job = NewJob {
+            queue: queue.clone(),
+            spec: message.spec.clone(),
+        };
+        push::single(&mut call, &job);
+    }
+    let [taken, answer] = tuple(store.run(call).await?)?;
+    let answers = push::answers(&bytes(answer)?, &queues)?;
+    match number(taken)? {
+        1 => answers.into_iter().collect(),
+        _ => match answers.into_iter().next() {
+            Some(Err(refused)) => Err(refused),
+            _ => Err(garbled("a refusal that is none")),
+        },
+    }
+}

@@ -1,0 +1,25 @@
+
+-- What is set up besides queues.
+--
+-- KEYS  1 the root of the shard
+-- ARGV  1 the time, in tests   2 nothing   3 'all', or what to do:
+--       'subscribe' name value | 'unsubscribe' name | 'schedule' name value next | 'unschedule' name
+-- ->    the time and the two hashes for 'all', else whether anything was changed
+
+local act, name = ARGV[3], ARGV[4]
+if act == 'subscribe' then
+  redis.call('HSET', K_SUBSCRIPTIONS, name, ARGV[5])
+  return 1
+elseif act == 'unsubscribe' then
+  return redis.call('HDEL', K_SUBSCRIPTIONS, name)
+elseif act == 'schedule' then
+  local old = redis.call('HGET', K_SCHEDULES, name)
+  local last = old and string.sub(old, 1, 6) or struct.pack('>I6', 0)
+  redis.call('HSET', K_SCHEDULES, name, last .. string.sub(ARGV[5], 7))
+  if ARGV[6] == '' then redis.call('ZREM', K_TICKS, name) else redis.call('ZADD', K_TICKS, ARGV[6], name) end
+  return 1
+elseif act == 'unschedule' then
+  redis.call('ZREM', K_TICKS, name)
+  return redis.call('HDEL', K_SCHEDULES, name)
+end
+return { tostring(now), redis.call('HGETALL', K_SUBSCRIPTIONS), redis.call('HGETALL', K_SCHEDULES) }

@@ -1,0 +1,154 @@
+
+-- The moves that several scripts make. Each leaves the job in exactly one place.
+
+local function keep(job)
+  redis.call('HSET', K_LIVES, job.id, pack(job))
+end
+
+local function erase(job)
+  redis.call('HDEL', K_JOBS, job.id)
+  redis.call('HDEL', K_LIVES, job.id)
+  redis.call('ZREM', K_TIMERS, job.id)
+  if job.key and redis.call('HGET', K_KEYS_OF .. job.queue, job.key) == job.id then
+    redis.call('HDEL', K_KEYS_OF .. job.queue, job.key)
+  end
+end
+
+-- Where a waiting job's due time is: in its line, or in its life if it stands at the front.
+local function due_of(q, job)
+  if not job.front then
+    job.due = tonumber(redis.call('ZSCORE', line_of(q, job.priority), job.id)) or job.due or job.created
+  end
+  return job.due
+end
+
+-- scheduled, ready or leased -> dead
+local function die(q, job, event, reason, by, note)
+  if job.state == WAITING then
+    due_of(q, job)
+    leave(q, job)
+  end
+  redis.call('ZREM', K_TIMERS, job.id)
+  job.state, job.reason, job.ended = DEAD, reason, now
+  remember(job, event, by, note)
+  notice(q.name, job.id, event, by, note)
+  keep(job)
+  redis.call('ZADD', K_DEAD .. q.name, now, job.id)
+  if reason == EXPIRED then q.expired = q.expired + 1 else q.dead = q.dead + 1 end
+end
+
+-- Takes a dead job out of the dead.
+local function undie(q, job)
+  redis.call('ZREM', K_DEAD .. q.name, job.id)
+  if job.reason == EXPIRED then q.expired = q.expired - 1 else q.dead = q.dead - 1 end
+end
+
+-- -> cancelled, and nothing is kept. What was done is counted as done for ever.
+local function remove(q, job, event, by)
+  job.removed = true
+  if job.state == WAITING then leave(q, job) end
+  if job.state == DEAD then undie(q, job) end
+  notice(q.name, job.id, event, by, '')
+  if job.state == DONE then
+    redis.call('ZREM', K_DONE .. q.name, job.id)
+  else
+    q.bytes = q.bytes - job.size
+    if event == CANCELLED then q.cancelled = q.cancelled + 1 else q.deleted = q.deleted + 1 end
+  end
+  erase(job)
+end
+
+-- leased or ready -> done, and kept for a while, or only its key, or nothing.
+local function finish(q, job, event, by)
+  notice(q.name, job.id, event, by, '')
+  q.done = q.done + 1
+  q.bytes = q.bytes - job.size
+  if q.max_leased then wake(q, 1) end
+  job.kept = now + job.retention
+  job.held = job.key and now + job.window or now
+  if job.kept <= now and job.held <= now then return erase(job) end
+  remember(job, event, by, '')
+  job.state, job.ended, job.worker = DONE, now, ''
+  if job.kept > now then
+    redis.call('ZADD', K_DONE .. q.name, now, job.id)
+  else
+    -- Only the key is still held: nobody needs the payload.
+    redis.call('HSET', K_JOBS, job.id, string.sub(job.record, 1, 12 + job.head))
+    job.result = nil
+  end
+  local next = job.kept > now and job.kept or job.held
+  if job.held > now and job.held < next then next = job.held end
+  redis.call('ZADD', K_TIMERS, next, job.id)
+  keep(job)
+end
+
+-- The time until which a done job is kept, or holds its key, is over.
+local function forget(job)
+  if job.kept <= now then
+    redis.call('ZREM', K_DONE .. job.queue, job.id)
+    if job.held <= now then return erase(job) end
+    redis.call('HSET', K_JOBS, job.id, string.sub(job.record, 1, 12 + job.head))
+    job.result = nil
+    keep(job)
+    redis.call('ZADD', K_TIMERS, job.held, job.id)
+  else
+    redis.call('ZADD', K_TIMERS, job.kept, job.id)
+  end
+end
+
+-- leased -> scheduled or ready, unless it was called off or its life is over. Without a new due time it goes back to its old
+-- place.
+local function back(q, job, event, due, by, note)
+  if job.cancel then return remove(q, job, CANCELLED, by) end
+  if job.expires > 0 and job.expires <= now then return die(q, job, EXPIRE, EXPIRED, by, note) end
+  redis.call('ZREM', K_TIMERS, job.id)
+  if job.expires > 0 then redis.call('ZADD', K_TIMERS, job.expires, job.id) end
+  job.state = WAITING
+  if due then job.due, job.front = due, false end
+  if event == VANISH then job.front = true end
+  remember(job, event, by, note)
+  notice(q.name, job.id, event, by, note)
+  keep(job)
+  join(q, job)
+end
+
+-- leased -> dead, unless it was called off.
+local function bury(q, job, event, reason, by, note)
+  if job.cancel then return remove(q, job, CANCELLED, by) end
+  die(q, job, event, reason, by, note)
+end
+
+-- A lease that nobody settled in time.
+local function vanish(q, job)
+  job.vanished = job.vanished + 1
+  if job.failures + job.vanished >= job.max then
+    bury(q, job, EXHAUST, VANISHED, job.worker, '')
+  else
+    back(q, job, VANISH, nil, job.worker, '')
+  end
+  if q.max_leased then wake(q, 1) end
+end
+
+-- Lets happen whose time has come, up to a bound that keeps others from waiting; says whether that was all.
+local function upkeep(most)
+  local ids = redis.call('ZRANGEBYSCORE', K_TIMERS, '-inf', now, 'LIMIT', 0, most)
+  for _, id in ipairs(ids) do
+    local record = redis.call('HGET', K_JOBS, id)
+    if not record then
+      redis.call('ZREM', K_TIMERS, id)
+    else
+      local job = open(id, record, redis.call('HGET', K_LIVES, id))
+      local q = queue_of(job.queue)
+      if job.state == LEASED then
+        vanish(q, job)
+      elseif job.state == DONE then
+        forget(job)
+      elseif job.state == WAITING and job.expires > 0 and job.expires <= now then
+        die(q, job, EXPIRE, EXPIRED, '', '')
+      else
+        redis.call('ZREM', K_TIMERS, id)
+      end
+    end
+  end
+  return #ids < most
+end

@@ -1,0 +1,135 @@
+
+-- New jobs. Ids: 42 bits of milliseconds, 10 of shard, 12 of sequence, in two halves because Lua's numbers have 53 bits.
+local ids = {}
+
+local function next_id()
+  if not ids.ms then
+    local newest = redis.call('HGET', K_META, 'id')
+    ids.shard = tonumber(string.match(root, '{(%d+)}:$'))
+    ids.ms, ids.sequence = now, -1
+    if newest then
+      local high, low = struct.unpack('>I4I4', newest)
+      local ms = high * 1024 + math.floor(low / 4194304)
+      -- However fast jobs come, and though the clock was set back, ids rise.
+      if ms >= now then ids.ms, ids.sequence = ms, low % 4096 end
+    end
+  end
+  ids.sequence = ids.sequence + 1
+  if ids.sequence == 4096 then ids.ms, ids.sequence = ids.ms + 1, 0 end
+  ids.newest = struct.pack('>I4I4', math.floor(ids.ms / 1024), ids.ms % 1024 * 4194304 + ids.shard * 4096 + ids.sequence)
+  return ids.newest
+end
+
+local function save_ids()
+  if ids.newest then redis.call('HSET', K_META, 'id', ids.newest) end
+end
+
+local NEW, EXISTING, REPLACED, DUPLICATE, CLOSED, FULL, TOO_MANY_BYTES = 0, 1, 2, 10, 11, 12, 13
+local REJECT, RETURN, REPLACE_IT = 1, 2, 3
+
+-- What pushes have in common that stand in one run: queue:1+ priority:4 when:1 at:6 ttl:1 at:6 policy:1 key:2+ grouped:1
+-- group:2+ count:4. `when` and `ttl` are 0 for none, 1 for a length of time, 2 for an instant.
+local function run_of(head)
+  local run = {}
+  local grouped
+  run.queue, run.priority, run.when, run.at, run.ttl, run.ends, run.policy, run.key, grouped, run.group, run.count =
+    struct.unpack('>Bc0I4BI6BI6BI2c0BI2c0I4', head)
+  run.due = run.when == 0 and now or run.when == 2 and run.at or run.at == 0 and now or ceiling + run.at
+  run.expires = run.ttl == 0 and 0 or run.ttl == 2 and math.max(run.ends, 1) or math.max(ceiling + run.ends, 1)
+  if grouped == 0 then run.group = nil end
+  if run.policy == 0 then run.key = nil end
+  return run
+end
+
+local function size_of(spec)
+  return #spec - struct.unpack('>I4', spec)
+end
+
+local function refusal(q, bytes)
+  if q.paused_in then return CLOSED end
+  if q.max_jobs and stored(q) >= q.max_jobs then return FULL end
+  if q.max_bytes and q.bytes + bytes > q.max_bytes then return TOO_MANY_BYTES end
+end
+
+-- The job that holds a key now.
+local function holder_of(queue, key)
+  local id = redis.call('HGET', K_KEYS_OF .. queue, key)
+  local record = id and redis.call('HGET', K_JOBS, id)
+  if record then
+    local job = open(id, record, redis.call('HGET', K_LIVES, id))
+    if job.state ~= DONE or job.held > now then return job end
+  end
+end
+
+local function state_of(q, job)
+  if job.state == LEASED then return 2 end
+  if job.state == DONE then return 3 end
+  if job.state == DEAD then return 4 end
+  return (job.front or due_of(q, job) <= now) and 1 or 0
+end
+
+local function answer(how, id, state, due)
+  return struct.pack('>Bc8BI6', how, id, state, due)
+end
+
+local function due_shown(q, job)
+  return job.state == WAITING and due_of(q, job) or job.due or job.created
+end
+
+-- Whether the job that has the key may be replaced by this one, or why not.
+local function may_replace(q, old, size)
+  if old.state ~= WAITING then return DUPLICATE end
+  if q.paused_in then return CLOSED end
+  if q.max_bytes and size > old.size and q.bytes - old.size + size > q.max_bytes then return TOO_MANY_BYTES end
+end
+
+-- scheduled, ready -> scheduled: payload, priority and times are new, the rest is the same job.
+local function replace(q, old, run, spec)
+  leave(q, old)
+  local record = string.sub(old.record, 1, 6) .. struct.pack('>I6', run.expires) .. spec
+  local job = open(old.id, record, pack(old))
+  job.size = size_of(spec)
+  job.front, job.due, job.progress = false, run.due, nil
+  q.bytes = q.bytes - old.size + job.size
+  remember(job, REPLACE, '', '')
+  notice(q.name, job.id, REPLACE, '', '')
+  redis.call('HSET', K_JOBS, job.id, record)
+  keep(job)
+  redis.call('ZREM', K_TIMERS, job.id)
+  if run.expires > 0 then redis.call('ZADD', K_TIMERS, run.expires, job.id) end
+  join(q, job)
+  if run.expires > 0 and run.expires <= now then die(q, job, EXPIRE, EXPIRED, '', '') end
+  return answer(REPLACED, job.id, state_of(q, job), job.due)
+end
+
+-- One job with all the rules. Says what came of it, and whether that is a refusal.
+local function push_one(q, run, spec)
+  local size = size_of(spec)
+  local old = run.key and holder_of(run.queue, run.key)
+  if old then
+    if run.policy == RETURN then return answer(EXISTING, old.id, state_of(q, old), due_shown(q, old)), false end
+    local refused = run.policy == REPLACE_IT and may_replace(q, old, size) or run.policy ~= REPLACE_IT and DUPLICATE
+    if refused then return answer(refused, old.id, 0, 0), true end
+    return replace(q, old, run, spec), false
+  end
+  local refused = refusal(q, size)
+  if refused then return answer(refused, NOBODY, 0, 0), true end
+  local id = next_id()
+  local record = struct.pack('>I6I6', now, run.expires) .. spec
+  redis.call('HSET', K_JOBS, id, record)
+  if run.key then redis.call('HSET', K_KEYS_OF .. run.queue, run.key, id) end
+  q.accepted = q.accepted + 1
+  q.bytes = q.bytes + size
+  notice(q.name, id, PUSH, '', '')
+  local job = open(id, record)
+  job.due = run.due
+  join(q, job)
+  if run.expires > 0 then
+    if run.expires <= now then
+      die(q, job, EXPIRE, EXPIRED, '', '')
+    else
+      redis.call('ZADD', K_TIMERS, run.expires, id)
+    end
+  end
+  return answer(NEW, id, state_of(q, job), run.due), false
+end

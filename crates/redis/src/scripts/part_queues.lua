@@ -1,0 +1,109 @@
+
+-- Queues: their settings and counts are read once and written once, in `save`.
+local queues = {}
+local COUNTS = { 'accepted', 'done', 'dead', 'expired', 'cancelled', 'deleted', 'bytes' }
+
+local function settings(q, config)
+  local flags, at = struct.unpack('>B', config)
+  q.paused_in, q.paused_out, q.fair = has(flags, 1), has(flags, 2), has(flags, 4)
+  if has(flags, 8) then q.max_jobs, at = struct.unpack('>I8', config, at) end
+  if has(flags, 16) then q.max_bytes, at = struct.unpack('>I8', config, at) end
+  if has(flags, 32) then q.max_leased, at = struct.unpack('>I4', config, at) end
+  if has(flags, 64) then q.count, q.per, q.burst = struct.unpack('>I4I6I4', config, at) end
+end
+
+local function queue_of(name)
+  local q = queues[name]
+  if q then return q end
+  local kept = redis.call('HMGET', K_QUEUE .. name, 'config', unpack(COUNTS))
+  q = { name = name, new = not kept[2], was = {} }
+  for i, count in ipairs(COUNTS) do
+    local value = tonumber(kept[i + 1] or 0)
+    q[count], q.was[count] = value, value
+  end
+  if kept[1] then settings(q, kept[1]) end
+  queues[name] = q
+  return q
+end
+
+-- Jobs that wait, are leased or dead.
+local function stored(q)
+  return q.accepted - q.done - q.cancelled - q.deleted
+end
+
+local function save()
+  for name, q in pairs(queues) do
+    local changed = {}
+    for _, count in ipairs(COUNTS) do
+      if q[count] ~= q.was[count] then
+        changed[#changed + 1] = count
+        changed[#changed + 1] = q[count]
+      end
+    end
+    if #changed > 0 then
+      redis.call('HSET', K_QUEUE .. name, unpack(changed))
+      if q.new then redis.call('ZADD', K_QUEUES, 0, name) end
+    end
+  end
+end
+
+local function line_of(q, priority)
+  return K_LINE .. priority .. ':' .. q.name
+end
+
+-- Tells up to `count` of the processes that wait for a queue. Each is told once, and comes back to the line when it has
+-- looked and still waits.
+local function wake(q, count)
+  local waiting = redis.call('ZRANGE', K_WAITING .. q.name, 0, count - 1)
+  for _, process in ipairs(waiting) do
+    redis.call('ZREM', K_WAITING .. q.name, process)
+    redis.call('RPUSH', K_SIGNALS .. process, q.name)
+    redis.call('PEXPIRE', K_SIGNALS .. process, 60000)
+  end
+end
+
+-- Groups of a fair queue. The line stays the whole truth; beside it each group has a line of its own, and the ring has the
+-- groups of a priority by their last turn.
+local function group_id(group)
+  return group and '+' .. group or '-'
+end
+
+local function group_line(q, priority, group)
+  return K_GROUP .. priority .. ':' .. #group .. ':' .. group .. ':' .. q.name
+end
+
+local function join_group(q, priority, group, score, id)
+  local turn = redis.call('HGET', K_TURNS .. q.name, group) or 0
+  redis.call('ZADD', group_line(q, priority, group), score, id)
+  redis.call('ZADD', K_RING .. priority .. ':' .. q.name, turn, group)
+end
+
+local function leave_group(q, priority, group, id)
+  local line = group_line(q, priority, group)
+  redis.call('ZREM', line, id)
+  if redis.call('EXISTS', line) == 0 then
+    redis.call('ZREM', K_RING .. priority .. ':' .. q.name, group)
+  end
+end
+
+-- A job stands in its line by its due time; one whose worker vanished before all others.
+local function join(q, job)
+  local score = job.front and -1 or job.due
+  redis.call('ZADD', line_of(q, job.priority), score, job.id)
+  redis.call('ZADD', K_CLASSES .. q.name, job.priority, job.priority)
+  if q.fair then join_group(q, job.priority, group_id(job.group), score, job.id) end
+  if job.front or job.due <= now then
+    wake(q, 1)
+  elseif redis.call('ZRANGE', line_of(q, job.priority), 0, 0)[1] == job.id then
+    -- Due before all others: who waits must set the alarm anew.
+    wake(q, 1)
+  end
+end
+
+local function leave(q, job)
+  redis.call('ZREM', line_of(q, job.priority), job.id)
+  if redis.call('EXISTS', line_of(q, job.priority)) == 0 then
+    redis.call('ZREM', K_CLASSES .. q.name, job.priority)
+  end
+  if q.fair then leave_group(q, job.priority, group_id(job.group), job.id) end
+end

@@ -1,0 +1,52 @@
+
+-- publish: (nothing) -> scheduled or ready, in the queue of each subscription, or nowhere
+--
+-- KEYS  1 the root of the shard
+-- ARGV  1 the time, in tests   2 whether the caller watches   then for each copy the head of a run of one (see run_of), and
+--       its spec
+-- ->    1 and for each copy 16 bytes as push answers; or 0 and the answer to the copy that was refused
+
+upkeep(100)
+local copies = {}
+for i = 3, #ARGV, 2 do
+  local run = run_of(ARGV[i])
+  copies[#copies + 1] = { run = run, q = queue_of(run.queue), spec = ARGV[i + 1] }
+end
+
+-- What would be refused, when the copies before it were taken.
+local function refused()
+  local taken, before = {}, {}
+  for _, copy in ipairs(copies) do
+    local q, run, size = copy.q, copy.run, size_of(copy.spec)
+    before[q] = before[q] or { q.accepted, q.bytes }
+    local name = run.key and run.queue .. '\0' .. run.key
+    local old = name and (taken[name] or holder_of(run.queue, run.key))
+    local why
+    if old and run.policy == REPLACE_IT then
+      why = may_replace(q, old, size)
+      q.bytes = q.bytes - old.size + size
+      taken[name] = { id = old.id, state = WAITING, size = size }
+    elseif old then
+      why = run.policy == REJECT and DUPLICATE or nil
+    else
+      why = refusal(q, size)
+      q.accepted, q.bytes = q.accepted + 1, q.bytes + size
+      if name then taken[name] = { id = NOBODY, state = WAITING, size = size } end
+    end
+    if why then return answer(why, old and old.id or NOBODY, 0, 0), before end
+  end
+  return nil, before
+end
+
+local why, before = refused()
+for q, counts in pairs(before) do q.accepted, q.bytes = counts[1], counts[2] end
+local answers = {}
+if not why then
+  for _, copy in ipairs(copies) do
+    answers[#answers + 1] = push_one(copy.q, copy.run, copy.spec)
+  end
+end
+save_ids()
+save()
+publish()
+return { why and 0 or 1, why or table.concat(answers) }

@@ -1,0 +1,50 @@
+
+-- Queues: settings, counts, books.
+--
+-- KEYS  1 the root of the shard
+-- ARGV  1 the time, in tests   2 nothing   then the names; or, after '', the name after which to go on and how many
+-- ->    the time, and for each queue that there is: name, settings, the counts of COUNTS, ready, scheduled, done and kept,
+--       the next due time or 0, when the rate allows the next lease or 0, how many processes wait
+
+local names = {}
+if ARGV[3] == '' then
+  local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
+  names = redis.call('ZRANGEBYLEX', K_QUEUES, from, '+', 'LIMIT', 0, ARGV[5])
+else
+  for i = 3, #ARGV do names[#names + 1] = ARGV[i] end
+end
+
+local function info(q, config)
+  local ready, scheduled, next_due = 0, 0, 0
+  for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
+    local line = line_of(q, class)
+    local due = redis.call('ZCOUNT', line, '-inf', now)
+    local all = redis.call('ZCARD', line)
+    ready, scheduled = ready + due, scheduled + all - due
+    if all > due then
+      local first = tonumber(redis.call('ZRANGE', line, due, due, 'WITHSCORES')[2])
+      if next_due == 0 or first < next_due then next_due = first end
+    end
+  end
+  local allowed = 0
+  if q.count then
+    local kept = redis.call('HMGET', K_QUEUE .. q.name, 'level', 'at')
+    local full = q.per * q.burst
+    local level = kept[1] and math.min(full, kept[1] + math.max(now - kept[2], 0) * q.count) or full
+    if level < q.per then allowed = now + math.ceil((q.per - level) / q.count) end
+  end
+  local counts = { q.name, config or '' }
+  for _, count in ipairs(COUNTS) do counts[#counts + 1] = tostring(q[count]) end
+  for _, number in ipairs({ ready, scheduled, redis.call('ZCARD', K_DONE .. q.name), next_due, allowed,
+    redis.call('ZCARD', K_WAITING .. q.name) }) do
+    counts[#counts + 1] = tostring(number)
+  end
+  return counts
+end
+
+local infos = {}
+for _, name in ipairs(names) do
+  local q = queue_of(name)
+  if not q.new then infos[#infos + 1] = info(q, redis.call('HGET', K_QUEUE .. name, 'config')) end
+end
+return { tostring(now), infos }

@@ -1,0 +1,133 @@
+
+-- ack: leased -> done; fail: leased -> scheduled or dead; release, snooze: leased -> scheduled or ready; bury: leased -> dead
+--
+-- KEYS  1 the root of the shard
+-- ARGV  1 the time, in tests   2 whether the caller watches
+--       then for each lease outcome:1 id:8 counter:6 nonce:8 and
+--         1 ack      has_result:1 result
+--         2 fail     has_delay:1 delay:6 never:1 dice:8 error
+--         3 release  has_priority:1 priority:4 has_delay:1 delay:6
+--         4 bury     has_priority:1 priority:4 has_error:1 error
+--         5 snooze   delay:6
+-- ->    for each lease 9 bytes: settled:1 state:1 has_due:1 due:6
+
+local LOST = struct.pack('>BBBI6', 0, 0, 0, 0)
+local ACKED = struct.pack('>BBBI6', 1, 3, 0, 0)
+
+-- How long a job waits after so many failures; retry.rs has the same rule.
+local function wait_of(job, dice)
+  local backoff = job.backoff
+  local earlier = job.failures - 1
+  local base, factor, cap, jitter = 1000, 2, 3600000, 1
+  if backoff then
+    local kind = string.byte(backoff)
+    if kind == 1 then return (struct.unpack('>I6', backoff, 2)) end
+    if kind == 2 then
+      local count = (#backoff - 1) / 6
+      return (struct.unpack('>I6', backoff, 2 + 6 * math.min(earlier, count - 1)))
+    end
+    base, factor, cap, jitter = struct.unpack('>I6dI6B', backoff, 2)
+  end
+  local full = math.min(base * factor ^ earlier, cap)
+  -- To the nanosecond first, as the other engine reckons, then whole milliseconds.
+  local function whole(ms) return math.floor(math.floor(ms * 1000000 + 0.5) / 1000000) end
+  return jitter == 1 and whole(full * dice) or whole(full)
+end
+
+local function settled(q, job)
+  local state = job.removed and 5 or job.state == DEAD and 4 or job.due <= now and 1 or (job.front and 1 or 0)
+  local due = job.state == WAITING and not job.removed
+  return struct.pack('>BBBI6', 1, state, due and 1 or 0, due and job.due or 0)
+end
+
+local function set_priority(job, priority)
+  if priority == job.priority then return end
+  job.priority = priority
+  job.record = string.sub(job.record, 1, 16) .. struct.pack('>I4', priority) .. string.sub(job.record, 21)
+  redis.call('HSET', K_JOBS, job.id, job.record)
+end
+
+-- Any end of a lease but an ack.
+local function settle(job, outcome, item)
+  local q = queue_of(job.queue)
+  local by = job.worker
+  if outcome == 2 then
+    local has_delay, delay, never, dice, at = struct.unpack('>BI6Bd', item, 24)
+    local error = string.sub(item, at)
+    job.failures, job.error = job.failures + 1, error
+    if never == 1 or job.failures + job.vanished >= job.max then
+      bury(q, job, FAIL, FAILED, by, error)
+    else
+      local wait = has_delay == 1 and delay or wait_of(job, dice)
+      back(q, job, RETRY, wait == 0 and now or ceiling + wait, by, error)
+    end
+  elseif outcome == 3 then
+    local has_priority, priority, has_delay, delay = struct.unpack('>BI4BI6', item, 24)
+    if has_priority == 1 then set_priority(job, priority) end
+    back(q, job, RELEASE, has_delay == 1 and (delay == 0 and now or ceiling + delay) or nil, by, '')
+  elseif outcome == 4 then
+    local has_priority, priority, has_error, at = struct.unpack('>BI4B', item, 24)
+    if has_priority == 1 then set_priority(job, priority) end
+    local error = string.sub(item, at)
+    if has_error == 1 then job.error = error end
+    bury(q, job, BURY, BURIED, by, error)
+  else
+    local delay = struct.unpack('>I6', item, 24)
+    back(q, job, SNOOZE, delay == 0 and now or ceiling + delay, by, '')
+  end
+  if q.max_leased then wake(q, 1) end
+  return settled(q, job)
+end
+
+upkeep(100)
+local ids = {}
+for i = 3, #ARGV do ids[#ids + 1] = string.sub(ARGV[i], 2, 9) end
+local lives = {}
+for from = 1, #ids, 1000 do
+  local found = redis.call('HMGET', K_LIVES, unpack(ids, from, math.min(from + 999, #ids)))
+  for i, life in ipairs(found) do lives[from + i - 1] = life end
+end
+local answers, gone, over = {}, {}, {}
+for i = 3, #ARGV do
+  local item, id, life = ARGV[i], ids[i - 2], lives[i - 2]
+  local outcome, _, counter, nonce = struct.unpack('>Bc8I6c8', item)
+  local held = false
+  local flags, queue, size
+  if life and not over[id] then
+    local state, its_counter, its_nonce, deadline, _
+    state, flags, _, _, _, _, its_counter, its_nonce, deadline, _, size, queue = struct.unpack(HEAD, life)
+    held = state == LEASED and its_counter == counter and its_nonce == nonce and deadline > now
+  end
+  if not held then
+    answers[#answers + 1] = LOST
+  else
+    over[id] = true
+    if outcome == 1 and not has(flags, RICH) then
+      -- Nothing is kept of it: all such jobs go in three commands.
+      local q = queue_of(queue)
+      q.done, q.bytes = q.done + 1, q.bytes - size
+      gone[#gone + 1] = id
+      if watched then notice(queue, id, ACK, open(id, redis.call('HGET', K_JOBS, id), life).worker, '') end
+      if q.max_leased then wake(q, 1) end
+      answers[#answers + 1] = ACKED
+    else
+      local job = open(id, redis.call('HGET', K_JOBS, id), life)
+      if outcome == 1 then
+        if string.byte(item, 24) == 1 then job.result = string.sub(item, 25) end
+        finish(queue_of(job.queue), job, ACK, job.worker)
+        answers[#answers + 1] = ACKED
+      else
+        answers[#answers + 1] = settle(job, outcome, item)
+      end
+    end
+  end
+end
+for from = 1, #gone, 1000 do
+  local till = math.min(from + 999, #gone)
+  redis.call('HDEL', K_JOBS, unpack(gone, from, till))
+  redis.call('HDEL', K_LIVES, unpack(gone, from, till))
+  redis.call('ZREM', K_TIMERS, unpack(gone, from, till))
+end
+save()
+publish()
+return table.concat(answers)

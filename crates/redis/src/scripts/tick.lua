@@ -1,0 +1,27 @@
+
+-- A schedule's tick: (nothing) -> scheduled or ready, at most once however many processes try
+--
+-- KEYS  1 the root of the shard
+-- ARGV  1 the time, in tests   2 whether the caller watches   3 the schedule's name   4 the schedule as it was read: last:6 and
+--       more   5 as it shall be   6 its next tick, or nothing   then for each job: the tick, the head of a run of one, its spec
+-- ->    1; 0 if somebody else was first
+
+if redis.call('HGET', K_SCHEDULES, ARGV[3]) ~= ARGV[4] then return 0 end
+upkeep(100)
+local last = string.sub(ARGV[4], 1, 6)
+for i = 7, #ARGV, 3 do
+  local run = run_of(ARGV[i + 1])
+  -- A queue that takes no jobs now, or a key that is taken, drops the tick.
+  local _, dropped = push_one(queue_of(run.queue), run, ARGV[i + 2])
+  if not dropped then last = struct.pack('>I6', ARGV[i]) end
+end
+redis.call('HSET', K_SCHEDULES, ARGV[3], last .. string.sub(ARGV[5], 7))
+if ARGV[6] == '' then
+  redis.call('ZREM', K_TICKS, ARGV[3])
+else
+  redis.call('ZADD', K_TICKS, ARGV[6], ARGV[3])
+end
+save_ids()
+save()
+publish()
+return 1

@@ -1,0 +1,21 @@
+
+-- A process that was told of a queue, or waits for it, does so no more.
+--
+-- KEYS  1 the root of the shard
+-- ARGV  1 the time, in tests   2 nothing   3 the process   then the queues that nobody in it waits for
+-- ->    1
+
+for i = 4, #ARGV do
+  local q = queue_of(ARGV[i])
+  redis.call('ZREM', K_WAITING .. q.name, ARGV[3])
+  if not q.paused_out then
+    for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
+      if redis.call('ZCOUNT', line_of(q, class), '-inf', now) > 0 then
+        -- What it was told of is for the next.
+        wake(q, 1)
+        break
+      end
+    end
+  end
+end
+return 1

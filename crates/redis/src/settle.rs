@@ -1,0 +1,154 @@
+//! Ends and prolongations of leases.
+
+use std::sync::Arc;
+
+use auxo_core::engine::{Extend, Extended, Outcome, Retry, Settle, Settled};
+use auxo_core::{Code, Error, JobId, Result, Token};
+
+use crate::bytes::{Pack, Unpack};
+use crate::push::by_shard;
+use crate::record::{garbled, state};
+use crate::script;
+use crate::store::{Store, bytes};
+
+/// Ends leases, each shard's in one step.
+pub async fn settle(store: &Arc<Store>, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
+    let shard_of = |item: &Settle| shard(store, item.token.job);
+    by_shard(items, shard_of, |shard, items| settle_in(store, shard, items)).await
+}
+
+/// The shard that an id names; one that there is not has no such job.
+pub fn shard(store: &Store, id: JobId) -> u16 {
+    id.shard() % store.shards
+}
+
+async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
+    let mut call = store.call(&script::SETTLE, shard);
+    for item in &items {
+        call.arg(pack(store, item)?);
+    }
+    let answer = bytes(store.run(call).await?)?;
+    if answer.len() != items.len() * 9 {
+        return Err(garbled("answers to another number of leases"));
+    }
+    let read = |(answer, item): (&[u8], &Settle)| {
+        let mut unpack = Unpack(answer);
+        let mut parts = || {
+            Some((
+                unpack.u8()? == 1,
+                state(unpack.u8()?)?,
+                unpack.u8()? == 1,
+                unpack.time()?,
+            ))
+        };
+        let (held, state, has_due, due) = parts().ok_or_else(|| garbled("an end of a lease"))?;
+        Ok(match held {
+            false => Err(lost(item.token)),
+            true => Ok(Settled {
+                id: item.token.job,
+                state,
+                run_at: has_due.then_some(due),
+            }),
+        })
+    };
+    answer.chunks_exact(9).zip(&items).map(read).collect()
+}
+
+fn pack(store: &Store, item: &Settle) -> Result<Vec<u8>> {
+    let mut pack = Pack::default();
+    let token = |pack: &mut Pack, outcome| {
+        pack.u8(outcome);
+        token_of(pack, item.token);
+    };
+    match &item.outcome {
+        Outcome::Ack { result } => {
+            token(&mut pack, 1);
+            pack.flag(result.is_some())
+                .raw(result.as_deref().unwrap_or_default());
+        }
+        Outcome::Fail {
+            error,
+            delay,
+            retry,
+        } => {
+            token(&mut pack, 2);
+            let dice: [u8; 8] = store.random(8)?.try_into().expect("eight bytes");
+            let dice = (u64::from_be_bytes(dice) >> 11) as f64 / (1u64 << 53) as f64;
+            pack.flag(delay.is_some())
+                .span(delay.unwrap_or_default())
+                .flag(*retry == Retry::Never)
+                .raw(&dice.to_be_bytes())
+                .raw(error.as_bytes());
+        }
+        Outcome::Release { priority, delay } => {
+            token(&mut pack, 3);
+            pack.flag(priority.is_some())
+                .u32(priority.unwrap_or_default())
+                .flag(delay.is_some())
+                .span(delay.unwrap_or_default());
+        }
+        Outcome::Bury { error, priority } => {
+            token(&mut pack, 4);
+            pack.flag(priority.is_some())
+                .u32(priority.unwrap_or_default())
+                .flag(error.is_some())
+                .raw(error.as_deref().unwrap_or_default().as_bytes());
+        }
+        Outcome::Snooze { delay } => {
+            token(&mut pack, 5);
+            pack.span(*delay);
+        }
+    }
+    Ok(pack.0)
+}
+
+fn token_of(pack: &mut Pack, token: Token) {
+    pack.u64(token.job.0)
+        .raw(&token.counter.min((1 << 48) - 1).to_be_bytes()[2..])
+        .u64(token.nonce);
+}
+
+fn lost(token: Token) -> Error {
+    let text = format!(
+        "the lease of job {} is over: it was settled, or ran out, or never was",
+        token.job
+    );
+    Error::new(Code::LeaseLost, text).about(token.job)
+}
+
+/// Prolongs leases, each shard's in one step.
+pub async fn extend(store: &Arc<Store>, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+    let shard_of = |item: &Extend| shard(store, item.token.job);
+    by_shard(items, shard_of, |shard, items| extend_in(store, shard, items)).await
+}
+
+async fn extend_in(store: &Store, shard: u16, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+    let mut call = store.call(&script::EXTEND, shard);
+    for item in &items {
+        let mut pack = Pack::default();
+        token_of(&mut pack, item.token);
+        pack.flag(item.ttr.is_some())
+            .span(item.ttr.unwrap_or_default())
+            .flag(item.progress.is_some())
+            .raw(item.progress.as_deref().unwrap_or_default());
+        call.arg(pack.0);
+    }
+    let answer = bytes(store.run(call).await?)?;
+    if answer.len() != items.len() * 8 {
+        return Err(garbled("answers to another number of leases"));
+    }
+    let read = |(answer, item): (&[u8], &Extend)| {
+        let mut unpack = Unpack(answer);
+        let mut parts = || Some((unpack.u8()? == 1, unpack.u8()? == 1, unpack.time()?));
+        let (held, cancel, deadline) = parts().ok_or_else(|| garbled("a lease"))?;
+        Ok(match held {
+            false => Err(lost(item.token)),
+            true => Ok(Extended {
+                id: item.token.job,
+                deadline,
+                cancel,
+            }),
+        })
+    };
+    answer.chunks_exact(8).zip(&items).map(read).collect()
+}

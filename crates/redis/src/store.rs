@@ -1,0 +1,171 @@
+//! What all calls share: the link, the names, the time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use auxo_core::clock::Clock;
+use auxo_core::time::Timestamp;
+use auxo_core::{Code, Error, QueueName, Result};
+use bytes::Bytes;
+use redis::Value;
+
+use crate::keys::Keys;
+use crate::link::{Call, Link};
+use crate::notices::Notices;
+use crate::record::garbled;
+use crate::script::Script;
+
+/// An open store.
+pub struct Store {
+    pub link: Link,
+    pub keys: Keys,
+    pub shards: u16,
+    /// How this process is known to the others.
+    pub process: String,
+    /// For how long callers wait; and in tests, what the scripts are told instead of Redis' own time.
+    pub clock: Arc<dyn Clock>,
+    pub told: bool,
+    pub notices: Notices,
+    pub closed: AtomicBool,
+    /// The newest time that a script answered with.
+    seen: AtomicU64,
+    dice: Mutex<Dice>,
+}
+
+/// Random bytes, fetched from the system by the block.
+#[derive(Default)]
+struct Dice {
+    bytes: Vec<u8>,
+}
+
+impl Store {
+    pub fn new(
+        link: Link,
+        keys: Keys,
+        shards: u16,
+        clock: Arc<dyn Clock>,
+        told: bool,
+    ) -> Result<Store> {
+        let mut store = Store {
+            link,
+            keys,
+            shards,
+            process: String::new(),
+            clock,
+            told,
+            notices: Notices::default(),
+            closed: AtomicBool::new(false),
+            seen: AtomicU64::new(0),
+            dice: Mutex::default(),
+        };
+        let name = store.random(12)?;
+        store.process = name.iter().map(|b| format!("{b:02x}")).collect();
+        Ok(store)
+    }
+
+    /// Where a queue is.
+    pub fn shard_of(&self, queue: &QueueName) -> u16 {
+        // FNV-1a: every process, of every version, must find the same place.
+        let hash = queue.as_str().bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        ((hash >> 32) % u64::from(self.shards)) as u16
+    }
+
+    /// All shards.
+    pub fn all(&self) -> std::ops::Range<u16> {
+        0..self.shards
+    }
+
+    /// A call of a script on a shard.
+    pub fn call(&self, script: &'static Script, shard: u16) -> Call {
+        let mut call = Call::new(script, self.keys.part(shard, "META"));
+        match self.told {
+            true => call.arg(self.clock.now().wall.0.to_string()),
+            false => call.arg(""),
+        };
+        call.arg(if self.notices.wanted() { "1" } else { "" });
+        call
+    }
+
+    /// Runs a script.
+    pub async fn run(&self, call: Call) -> Result<Value> {
+        self.open()?;
+        if self.notices.wanted() {
+            self.notices.ready().await;
+        }
+        self.link.run(call).await
+    }
+
+    /// Fails after the engine was closed.
+    pub fn open(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::new(Code::Unavailable, "the engine is closed")),
+        }
+    }
+
+    /// Notes the time that a script answered with. Says whether Redis' clock was set back since the last.
+    pub fn saw(&self, now: Timestamp) -> bool {
+        self.seen.swap(now.0, Ordering::Relaxed) > now.0
+    }
+
+    /// Bytes that nobody can guess.
+    pub fn random(&self, count: usize) -> Result<Vec<u8>> {
+        let mut dice = self.dice.lock().expect("dice");
+        if dice.bytes.len() < count {
+            let mut fresh = vec![0; 4096.max(count)];
+            getrandom::fill(&mut fresh)
+                .map_err(|error| Error::new(Code::Unavailable, format!("no randomness: {error}")))?;
+            dice.bytes = fresh;
+        }
+        let rest = dice.bytes.len() - count;
+        Ok(dice.bytes.split_off(rest))
+    }
+}
+
+/// The bytes of an answer.
+pub fn bytes(value: Value) -> Result<Bytes> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes.into()),
+        Value::SimpleString(text) => Ok(text.into()),
+        Value::Nil => Ok(Bytes::new()),
+        _ => Err(garbled("something else than bytes")),
+    }
+}
+
+/// The items of an answer.
+pub fn items(value: Value) -> Result<Vec<Value>> {
+    match value {
+        Value::Array(items) => Ok(items),
+        Value::Nil => Ok(Vec::new()),
+        _ => Err(garbled("something else than a list")),
+    }
+}
+
+/// Exactly so many items.
+pub fn tuple<const N: usize>(value: Value) -> Result<[Value; N]> {
+    items(value)?
+        .try_into()
+        .map_err(|_| garbled("a list of another length"))
+}
+
+/// A number, however it was sent.
+pub fn number(value: Value) -> Result<u64> {
+    let wrong = || garbled("something else than a number");
+    match value {
+        Value::Int(number) => u64::try_from(number).map_err(|_| wrong()),
+        other => {
+            let text = bytes(other)?;
+            let text = std::str::from_utf8(&text).map_err(|_| wrong())?;
+            // Lua writes large numbers as it likes: 1.7e+12 is one, too.
+            let number = text.parse().or_else(|_| text.parse::<f64>().map(|n| n as u64));
+            number.map_err(|_| wrong())
+        }
+    }
+}
+
+/// A time.
+pub fn time(value: Value) -> Result<Timestamp> {
+    number(value).map(Timestamp)
+}
