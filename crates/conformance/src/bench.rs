@@ -34,6 +34,8 @@ pub struct Bench {
     pub clock: Arc<ManualClock>,
     /// How to open it again, where an engine outlives its process.
     pub reopen: Option<Reopen>,
+    /// Whether it has a clock of its own that nobody can step.
+    pub steady: bool,
 }
 
 /// Runs a case to its end on a runtime of its own.

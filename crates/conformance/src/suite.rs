@@ -1,8 +1,8 @@
 //! Every sentence of the engine's contract as a named case, in one list, so that no engine can miss one.
 //!
 //! An engine's test is one line, `auxo_conformance::suite!(make)`, where `make` is an async function that answers with a
-//! [`Bench`] holding a new and empty engine. An engine that outlives its process says so, and gets the cases
-//! for that as well: `suite!(make, restarts)`.
+//! [`Bench`] holding a new and empty engine. An engine that outlives its process says so, and gets the cases for that as well:
+//! `suite!(make, restarts)`; so does one with a clock that nobody can step: `suite!(make, steady)`.
 //!
 //! Nobody sleeps in a case: time is moved by hand, and what must happen is awaited. After each case the books must balance.
 
@@ -19,6 +19,7 @@ pub mod push;
 pub mod restart;
 pub mod schedules;
 pub mod settle;
+pub mod steady;
 pub mod topics;
 pub mod waiting;
 
@@ -52,13 +53,7 @@ macro_rules! suite {
                 a_job_that_goes_round_is_booked_once
             }
             clock {
-                a_clock_set_forward_ends_no_lease
-                a_clock_set_back_prolongs_no_lease
-                a_delay_does_not_feel_the_wall_clock
                 an_instant_follows_the_wall_clock
-                the_end_of_a_life_follows_its_own_clock
-                retries_and_memories_do_not_feel_the_wall_clock
-                order_and_ids_survive_a_clock_set_back
                 a_strobing_clock_loses_nothing
                 a_year_passes_in_one_step
             }
@@ -221,7 +216,6 @@ macro_rules! suite {
                 a_tick_respects_the_key_of_its_job
                 a_clock_set_back_does_not_silence_a_schedule
                 a_clock_set_forward_makes_no_storm
-                an_interval_does_not_feel_the_wall_clock
                 schedules_are_shown_in_order
             }
             settle {
@@ -296,8 +290,30 @@ macro_rules! suite {
             }
         }
     };
-    ($make:ident, restarts) => {
+    ($make:ident, $($more:ident),+) => {
         $crate::suite! { $make }
+        $($crate::more! { $make $more })+
+    };
+}
+
+/// Expands to the cases that only some engines can be asked for.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! more {
+    ($make:ident steady) => {
+        $crate::tests! { $make;
+            steady {
+                a_clock_set_forward_ends_no_lease
+                a_clock_set_back_prolongs_no_lease
+                a_delay_does_not_feel_the_wall_clock
+                the_end_of_a_life_follows_its_own_clock
+                retries_and_memories_do_not_feel_the_wall_clock
+                order_and_ids_survive_a_clock_set_back
+                an_interval_does_not_feel_the_wall_clock
+            }
+        }
+    };
+    ($make:ident restarts) => {
         $crate::tests! { $make;
             restart {
                 jobs_in_every_state_survive

@@ -7,7 +7,7 @@ async fn make() -> Bench {
     ModelEngine::new(ManualClock::at(1_700_000_000_000)).on_bench()
 }
 
-auxo_conformance::suite!(make, restarts);
+auxo_conformance::suite!(make, restarts, steady);
 
 /// The list of the macro is written by hand; this is why no case can be forgotten in it.
 #[test]
@@ -27,6 +27,7 @@ fn every_case_is_in_the_list() {
         ("restart", include_str!("../src/suite/restart.rs")),
         ("schedules", include_str!("../src/suite/schedules.rs")),
         ("settle", include_str!("../src/suite/settle.rs")),
+        ("steady", include_str!("../src/suite/steady.rs")),
         ("topics", include_str!("../src/suite/topics.rs")),
         ("waiting", include_str!("../src/suite/waiting.rs")),
     ];

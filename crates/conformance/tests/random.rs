@@ -15,6 +15,7 @@ async fn immortal() -> Bench {
 async fn model() -> Bench {
     Bench {
         reopen: None,
+        steady: true,
         ..immortal().await
     }
 }
@@ -25,6 +26,7 @@ async fn forgetful() -> Bench {
         engine: Arc::new(Forgetful(engine)),
         clock,
         reopen: None,
+        steady: true,
     }
 }
 

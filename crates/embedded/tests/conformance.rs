@@ -4,4 +4,4 @@ mod store;
 
 use store::make;
 
-auxo_conformance::suite!(make, restarts);
+auxo_conformance::suite!(make, restarts, steady);

@@ -27,6 +27,7 @@ fn store(disk: &SimDisk) -> Bench {
         engine: Arc::new(engine),
         clock,
         reopen: None,
+        steady: true,
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::bytes::Pack;
 use crate::link::Value;
 use crate::record::{Shown, garbled};
-use crate::schedules;
+use crate::schedules::{self, Ticks};
 use crate::script;
 use crate::settle;
 use crate::store::{Store, bytes, items, number, time, tuple};
@@ -68,7 +68,7 @@ struct Look {
     now: Timestamp,
     /// When to look again; zero is never.
     again: Timestamp,
-    ticks: bool,
+    ticks: Ticks,
     lent: Vec<Vec<Leased>>,
     missing: Vec<QueueName>,
 }
@@ -141,21 +141,27 @@ impl Desk {
             }
         };
         self.bell.notify_one();
-        (&mut place.answered).await.unwrap_or_else(|_| Err(closed()))
+        (&mut place.answered)
+            .await
+            .unwrap_or_else(|_| Err(closed()))
     }
 
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
         let mut alarm = None;
         loop {
-            let Some(strong) = store.upgrade() else { return };
+            let Some(strong) = store.upgrade() else {
+                return;
+            };
             if self.lock().closed {
                 return;
             }
             let wait = self.wait(&strong, alarm);
             drop(strong);
             let rung = match wait {
-                Some(wait) => tokio::time::timeout(wait, self.bell.notified()).await.is_ok(),
+                Some(wait) => tokio::time::timeout(wait, self.bell.notified())
+                    .await
+                    .is_ok(),
                 None => {
                     self.bell.notified().await;
                     true
@@ -186,7 +192,11 @@ impl Desk {
         let now = store.clock.now().steady;
         store.clock.real_wait(Duration::ZERO)?;
         let inside = self.lock();
-        let patience = inside.waiters.values().map(|waiter| waiter.until.since(now)).min();
+        let patience = inside
+            .waiters
+            .values()
+            .map(|waiter| waiter.until.since(now))
+            .min();
         let patience = patience.and_then(|wait| store.clock.real_wait(wait));
         let alarm = alarm.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
         [patience, alarm, Some(SURE)].into_iter().flatten().min()
@@ -201,19 +211,13 @@ impl Desk {
                 return Ok(last);
             };
             let full = round.tickets.len();
-            let look = look(store, self.shard, &round.asks).await;
-            let mut look = match look {
+            let mut look = match self.ask(store, &round.asks).await {
                 Ok(look) => look,
                 Err(error) => {
                     self.refuse(&round, &error);
                     return Err(error);
                 }
             };
-            let set_back = store.saw(look.now);
-            if look.ticks || set_back {
-                schedules::tick(store, self.shard, look.now, set_back).await?;
-                self.lock().all = true;
-            }
             let lent = std::mem::take(&mut look.lent);
             let served = lent.iter().filter(|lent| !lent.is_empty()).count();
             self.hand_out(store, &round, lent, &look).await;
@@ -222,7 +226,7 @@ impl Desk {
                 true => ASKS,
                 false => FIRST,
             };
-            if served == 0 && !look.ticks && !set_back {
+            if served == 0 {
                 // Whoever has come or was told of meanwhile has rung.
                 return Ok(Some(look));
             }
@@ -264,11 +268,17 @@ impl Desk {
                 continue;
             }
             round.tickets.push(*ticket);
+            round.fresh.push(new.contains(ticket));
             round.asks.push((waiter.ask.clone(), patient));
         }
         round.idle = told
             .iter()
-            .filter(|queue| !inside.waiters.values().any(|w| w.ask.queues.contains(queue)))
+            .filter(|queue| {
+                !inside
+                    .waiters
+                    .values()
+                    .any(|w| w.ask.queues.contains(queue))
+            })
             .cloned()
             .collect();
         let rest = std::mem::take(&mut round.rest);
@@ -276,8 +286,24 @@ impl Desk {
         Some(round)
     }
 
+    /// Asks for jobs, after the schedules that are due.
+    async fn ask(&self, store: &Arc<Store>, asks: &[(Ask, bool)]) -> Result<Look> {
+        let first = look(store, self.shard, asks, false).await?;
+        if first.ticks == Ticks::None {
+            return Ok(first);
+        }
+        schedules::tick(store, self.shard, first.now, first.ticks).await?;
+        look(store, self.shard, asks, true).await
+    }
+
     /// Gives each what it got. What nobody takes goes back.
-    async fn hand_out(&self, store: &Arc<Store>, round: &Round, lent: Vec<Vec<Leased>>, look: &Look) {
+    async fn hand_out(
+        &self,
+        store: &Arc<Store>,
+        round: &Round,
+        lent: Vec<Vec<Leased>>,
+        look: &Look,
+    ) {
         let mut unwanted = Vec::new();
         {
             let mut inside = self.lock();
@@ -295,11 +321,14 @@ impl Desk {
                     None => unwanted.extend(lent),
                 }
             }
-            for (ask, _) in &round.asks {
-                for queue in &ask.queues {
-                    if !look.missing.contains(queue) {
-                        inside.asked.insert(queue.clone(), look.now);
-                    }
+            let fresh = round
+                .asks
+                .iter()
+                .zip(&round.fresh)
+                .filter(|(_, fresh)| **fresh);
+            for queue in fresh.flat_map(|((ask, _), _)| &ask.queues) {
+                if !look.missing.contains(queue) {
+                    inside.asked.insert(queue.clone(), look.now);
                 }
             }
         }
@@ -364,6 +393,8 @@ struct Round {
     tickets: Vec<u64>,
     /// Each with whether it waits if there is nothing.
     asks: Vec<(Ask, bool)>,
+    /// Whether it is asked for the first time.
+    fresh: Vec<bool>,
     rest: BTreeSet<u64>,
     /// Told of, but nobody waits for them.
     idle: Vec<QueueName>,
@@ -371,26 +402,29 @@ struct Round {
 
 impl Round {
     fn queues(&self) -> impl Iterator<Item = QueueName> {
-        self.asks.iter().flat_map(|(ask, _)| ask.queues.iter().cloned())
+        self.asks
+            .iter()
+            .flat_map(|(ask, _)| ask.queues.iter().cloned())
     }
 }
 
 /// Lets happen whose time has come, until nothing is left, so that what is read next is true.
 pub async fn catch_up(store: &Arc<Store>, shard: u16) -> Result<Timestamp> {
     loop {
-        let look = look(store, shard, &[]).await?;
-        let set_back = store.saw(look.now);
-        if look.ticks || set_back {
-            schedules::tick(store, shard, look.now, set_back).await?;
+        let look = look(store, shard, &[], false).await?;
+        if look.ticks != Ticks::None {
+            schedules::tick(store, shard, look.now, look.ticks).await?;
         } else if look.again.0 == 0 || look.again > look.now {
             return Ok(look.now);
         }
     }
 }
 
-async fn look(store: &Store, shard: u16, asks: &[(Ask, bool)]) -> Result<Look> {
+/// Asks a shard. Where schedules are due nothing is lent, unless `anyway`.
+async fn look(store: &Store, shard: u16, asks: &[(Ask, bool)], anyway: bool) -> Result<Look> {
     let mut call = store.call(&script::LEASE, shard);
-    call.arg(store.process.as_str());
+    call.arg(store.process.as_str())
+        .arg(if anyway { "1" } else { "" });
     for (ask, patient) in asks {
         let mut pack = Pack::default();
         pack.u32(ask.max)
@@ -431,9 +465,19 @@ fn read(answer: Value) -> Result<Look> {
     Ok(Look {
         now,
         again: time(again)?,
-        ticks: number(ticks)? == 1,
-        lent: items(lent)?.into_iter().map(leased).collect::<Result<_>>()?,
-        missing: items(missing)?.into_iter().map(name).collect::<Result<_>>()?,
+        ticks: match number(ticks)? {
+            0 => Ticks::None,
+            1 => Ticks::Due,
+            _ => Ticks::Arm,
+        },
+        lent: items(lent)?
+            .into_iter()
+            .map(leased)
+            .collect::<Result<_>>()?,
+        missing: items(missing)?
+            .into_iter()
+            .map(name)
+            .collect::<Result<_>>()?,
     })
 }
 
@@ -467,7 +511,8 @@ impl Drop for Place<'_> {
             inside.new.remove(&self.ticket);
             // If nobody else here waits for these, whoever is told next must not be us.
             let queues = waiter.ask.queues.into_iter();
-            let idle = queues.filter(|q| !inside.waiters.values().any(|w| w.ask.queues.contains(q)));
+            let idle =
+                queues.filter(|q| !inside.waiters.values().any(|w| w.ask.queues.contains(q)));
             let idle: Vec<QueueName> = idle.collect();
             inside.told.extend(idle);
             self.desk.bell.notify_one();

@@ -62,14 +62,13 @@ impl RedisEngine {
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new(Timestamp(0))));
         let keys = Keys::new(&options.prefix);
         let store = Arc::new(Store::new(link, keys, options.shards, clock, told)?);
-        let desks: Vec<_> = store.all().map(|shard| Arc::new(Desk::new(shard))).collect();
+        let desks: Vec<_> = store
+            .all()
+            .map(|shard| Arc::new(Desk::new(shard)))
+            .collect();
         for (shard, desk) in store.all().zip(&desks) {
             tokio::spawn(desk.clone().run(Arc::downgrade(&store)));
-            tokio::spawn(letters(
-                Arc::downgrade(&store),
-                Arc::downgrade(desk),
-                shard,
-            ));
+            tokio::spawn(letters(Arc::downgrade(&store), Arc::downgrade(desk), shard));
             let weak = Arc::downgrade(desk);
             store.clock.on_move(Arc::new(move || {
                 if let Some(desk) = weak.upgrade() {
@@ -100,7 +99,9 @@ impl Drop for RedisEngine {
 /// Reads what other processes, and our own calls, have to tell a desk.
 async fn letters(store: std::sync::Weak<Store>, desk: std::sync::Weak<Desk>, shard: u16) {
     loop {
-        let Some(strong) = store.upgrade() else { return };
+        let Some(strong) = store.upgrade() else {
+            return;
+        };
         if strong.open().is_err() {
             return;
         }

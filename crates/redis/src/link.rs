@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use auxo_core::{Code, Error, Result};
 use bytes::Bytes;
-use redis::aio::MultiplexedConnection;
 pub use redis::Value;
+use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 
 use crate::script::Script;

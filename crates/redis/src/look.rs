@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auxo_core::engine::{
-    Action, Audit, Cursor, Mode, Order, Page, Query, Steered, Target, Which,
-};
+use auxo_core::engine::{Action, Audit, Cursor, Mode, Order, Page, Query, Steered, Target, Which};
 use auxo_core::job::Job;
 use auxo_core::life::State;
 use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
@@ -308,7 +306,10 @@ async fn steer_in(
             1 => Ok(state),
             0 => Err(Error::new(Code::NotFound, format!("there is no job {id}")).about(id)),
             _ => {
-                let text = format!("job {id} is {state}: {} is not possible", verb(&order.action));
+                let text = format!(
+                    "job {id} is {state}: {} is not possible",
+                    verb(&order.action)
+                );
                 Err(Error::new(Code::Conflict, text).about(id))
             }
         })
@@ -540,7 +541,9 @@ async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<(
             }
             audit.jobs += 1;
             if !problem.is_empty() {
-                audit.problems.push(format!("job {id} in queue {queue} {problem}"));
+                audit
+                    .problems
+                    .push(format!("job {id} in queue {queue} {problem}"));
             }
             let sum = sums.entry(queue).or_default();
             match (state, reason) {
@@ -578,12 +581,16 @@ async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<(
         differs("expired", books.expired, sum.expired);
         differs("bytes", info.bytes, sum.bytes);
         if !books.balanced() {
-            audit.problems.push(format!("queue {name}: the books do not balance"));
+            audit
+                .problems
+                .push(format!("queue {name}: the books do not balance"));
         }
         audit.queues.push((name, books));
     }
     for queue in sums.keys() {
-        audit.problems.push(format!("queue {queue} has jobs but no books"));
+        audit
+            .problems
+            .push(format!("queue {queue} has jobs but no books"));
     }
     Ok(())
 }

@@ -69,7 +69,9 @@ async fn listen(store: Weak<Store>, link: Link) {
 async fn listen_once(store: &Weak<Store>, link: &Link, sequence: &mut u64) -> bool {
     let mut channels = Vec::new();
     {
-        let Some(store) = store.upgrade() else { return false };
+        let Some(store) = store.upgrade() else {
+            return false;
+        };
         for shard in store.all() {
             match link.subscribe(&store.keys.part(shard, "EVENTS")).await {
                 Ok(channel) => channels.push(channel),
@@ -94,7 +96,9 @@ async fn listen_once(store: &Weak<Store>, link: &Link, sequence: &mut u64) -> bo
     drop(all);
     loop {
         let message = tokio::time::timeout(AGAIN, heard.recv()).await;
-        let Some(store) = store.upgrade() else { return false };
+        let Some(store) = store.upgrade() else {
+            return false;
+        };
         match message {
             Ok(Some(Some(message))) => tell(&store, message, sequence),
             // A gap in the sequence tells a watcher that it missed something.
@@ -104,7 +108,9 @@ async fn listen_once(store: &Weak<Store>, link: &Link, sequence: &mut u64) -> bo
             Err(_) => say_so(&store).await,
         }
     }
-    let Some(store) = store.upgrade() else { return false };
+    let Some(store) = store.upgrade() else {
+        return false;
+    };
     store.notices.ready.send_replace(false);
     store.notices.wanted()
 }

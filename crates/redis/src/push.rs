@@ -51,7 +51,9 @@ pub fn single(call: &mut Call, job: &NewJob) {
 /// Reads the answers to pushes into these queues.
 pub fn answers(bytes: &[u8], queues: &[QueueName]) -> Result<Vec<Result<Pushed>>> {
     let answers = bytes.chunks_exact(ANSWER).zip(queues);
-    answers.map(|(answer, queue)| pushed(answer, queue)).collect()
+    answers
+        .map(|(answer, queue)| pushed(answer, queue))
+        .collect()
 }
 
 fn alike(a: &NewJob, b: &NewJob) -> bool {
@@ -101,7 +103,8 @@ fn pushed(answer: &[u8], queue: &QueueName) -> Result<Result<Pushed>> {
     let (how, id, now, run_at) = parts().ok_or_else(|| garbled("an answer to a push"))?;
     let id = id_of(id)?;
     let full = |what| {
-        let text = format!("queue {queue} has as many {what} as it may; try again when some are done");
+        let text =
+            format!("queue {queue} has as many {what} as it may; try again when some are done");
         Error::new(Code::QueueFull, text)
     };
     let how = match how {

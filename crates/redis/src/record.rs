@@ -31,7 +31,9 @@ pub fn pack_spec(queue: &QueueName, spec: &JobSpec) -> Vec<u8> {
     ] {
         flags |= if is { flag } else { 0 };
     }
-    let mut pack = Pack(Vec::with_capacity(40 + queue.as_str().len() + spec.payload.len()));
+    let mut pack = Pack(Vec::with_capacity(
+        40 + queue.as_str().len() + spec.payload.len(),
+    ));
     pack.u32(0)
         .u32(spec.priority)
         .span(spec.ttr)
@@ -80,7 +82,9 @@ fn pack_backoff(backoff: &Backoff) -> Vec<u8> {
         Backoff::Fixed { delay } => pack.u8(1).span(*delay),
         Backoff::List { delays } => {
             pack.u8(2);
-            delays.iter().fold(&mut pack, |pack, delay| pack.span(*delay))
+            delays
+                .iter()
+                .fold(&mut pack, |pack, delay| pack.span(*delay))
         }
     };
     pack.0
@@ -165,7 +169,9 @@ impl Life {
         unpack.time()?; // until when the key is held
         let result = life.slice_ref(unpack.blob()?);
         let moments = unpack.u8()?;
-        let timeline = (0..moments).map(|_| moment(&mut unpack)).collect::<Option<_>>()?;
+        let timeline = (0..moments)
+            .map(|_| moment(&mut unpack))
+            .collect::<Option<_>>()?;
         Some(Life {
             state,
             flags,
@@ -275,7 +281,9 @@ pub fn id_of(bytes: &[u8]) -> Result<JobId> {
 
 /// An answer that no script of ours gives.
 pub fn garbled(what: &str) -> Error {
-    let text = format!("Redis answered with {what} that does not make sense; were its keys changed by hand?");
+    let text = format!(
+        "Redis answered with {what} that does not make sense; were its keys changed by hand?"
+    );
     Error::new(Code::Internal, text)
 }
 

@@ -25,13 +25,26 @@ pub async fn catalog(store: &Arc<Store>) -> Result<Catalog> {
         let part = read(store, shard).await?;
         catalog.subscriptions.extend(part.subscriptions);
         let schedules = part.schedules.into_iter();
-        catalog.schedules.extend(schedules.map(|(schedule, _)| schedule));
+        catalog
+            .schedules
+            .extend(schedules.map(|(schedule, _)| schedule));
     }
     catalog
         .subscriptions
         .sort_by(|a, b| (&a.topic, &a.name).cmp(&(&b.topic, &b.name)));
     catalog.schedules.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(catalog)
+}
+
+/// What a look at the schedules of a shard says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticks {
+    /// Nothing to do.
+    None,
+    /// A tick has come.
+    Due,
+    /// The clock was set back.
+    Arm,
 }
 
 struct Part {
@@ -45,7 +58,10 @@ async fn read(store: &Store, shard: u16) -> Result<Part> {
     call.arg("all");
     let [_, subscriptions, schedules] = tuple(store.run(call).await?)?;
     let pairs = |value| -> Result<Vec<(String, Bytes)>> {
-        let parts: Vec<Bytes> = items(value)?.into_iter().map(bytes).collect::<Result<_>>()?;
+        let parts: Vec<Bytes> = items(value)?
+            .into_iter()
+            .map(bytes)
+            .collect::<Result<_>>()?;
         let pair = |pair: &[Bytes]| {
             let name = String::from_utf8(pair[0].to_vec());
             Ok((name.map_err(|_| garbled("a name"))?, pair[1].clone()))
@@ -104,18 +120,20 @@ fn unpack(name: &str, value: &[u8]) -> Result<Schedule> {
 }
 
 /// Makes the jobs of the ticks that have come. A tick that another process was quicker with is none of ours.
-pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, set_back: bool) -> Result<()> {
+/// When the clock was set back they are armed anew.
+pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, ticks: Ticks) -> Result<()> {
+    let set_back = ticks == Ticks::Arm;
     let now = Now::at(now.0);
     for (mut schedule, was) in read(store, shard).await?.schedules {
+        let before = schedule.next;
         // Set back, the clock would silence the schedule until it has caught up.
         if set_back && let Some(next) = schedule.next {
             let first = schedule.rearm(now).filter(|first| first.at < next.at);
             schedule.next = first.or(Some(next));
         }
         let tick = schedule.tick(now);
-        let moved = schedule.next != tick.next;
         schedule.next = tick.next;
-        if !moved && tick.fire.is_empty() {
+        if schedule.next == before && tick.fire.is_empty() {
             continue;
         }
         let mut call = store.call(&script::TICK, shard);
@@ -131,6 +149,11 @@ pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, set_back: bool
             };
             push::single(&mut call, &job);
         }
+        store.run(call).await?;
+    }
+    if set_back {
+        let mut call = store.call(&script::CATALOG, shard);
+        call.arg("arm");
         store.run(call).await?;
     }
     Ok(())
@@ -211,7 +234,8 @@ pub async fn publish(store: &Arc<Store>, message: Message) -> Result<Vec<Pushed>
         .subscriptions
         .into_iter()
         .filter(|subscription| {
-            subscription.topic == message.topic && subscription.wants(message.routing_key.as_deref())
+            subscription.topic == message.topic
+                && subscription.wants(message.routing_key.as_deref())
         })
         .collect();
     targets.sort_by(|a, b| a.name.cmp(&b.name));

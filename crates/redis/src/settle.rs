@@ -14,7 +14,10 @@ use crate::store::{Store, bytes};
 /// Ends leases, each shard's in one step.
 pub async fn settle(store: &Arc<Store>, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
     let shard_of = |item: &Settle| shard(store, item.token.job);
-    by_shard(items, shard_of, |shard, items| settle_in(store, shard, items)).await
+    by_shard(items, shard_of, |shard, items| {
+        settle_in(store, shard, items)
+    })
+    .await
 }
 
 /// The shard that an id names; one that there is not has no such job.
@@ -119,7 +122,10 @@ fn lost(token: Token) -> Error {
 /// Prolongs leases, each shard's in one step.
 pub async fn extend(store: &Arc<Store>, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
     let shard_of = |item: &Extend| shard(store, item.token.job);
-    by_shard(items, shard_of, |shard, items| extend_in(store, shard, items)).await
+    by_shard(items, shard_of, |shard, items| {
+        extend_in(store, shard, items)
+    })
+    .await
 }
 
 async fn extend_in(store: &Store, shard: u16, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {

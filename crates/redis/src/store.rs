@@ -1,6 +1,6 @@
 //! What all calls share: the link, the names, the time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use auxo_core::clock::Clock;
@@ -27,8 +27,6 @@ pub struct Store {
     pub told: bool,
     pub notices: Notices,
     pub closed: AtomicBool,
-    /// The newest time that a script answered with.
-    seen: AtomicU64,
     dice: Mutex<Dice>,
 }
 
@@ -55,7 +53,6 @@ impl Store {
             told,
             notices: Notices::default(),
             closed: AtomicBool::new(false),
-            seen: AtomicU64::new(0),
             dice: Mutex::default(),
         };
         let name = store.random(12)?;
@@ -66,9 +63,12 @@ impl Store {
     /// Where a queue is.
     pub fn shard_of(&self, queue: &QueueName) -> u16 {
         // FNV-1a: every process, of every version, must find the same place.
-        let hash = queue.as_str().bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash = queue
+            .as_str()
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+                (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
         ((hash >> 32) % u64::from(self.shards)) as u16
     }
 
@@ -105,18 +105,14 @@ impl Store {
         }
     }
 
-    /// Notes the time that a script answered with. Says whether Redis' clock was set back since the last.
-    pub fn saw(&self, now: Timestamp) -> bool {
-        self.seen.swap(now.0, Ordering::Relaxed) > now.0
-    }
-
     /// Bytes that nobody can guess.
     pub fn random(&self, count: usize) -> Result<Vec<u8>> {
         let mut dice = self.dice.lock().expect("dice");
         if dice.bytes.len() < count {
             let mut fresh = vec![0; 4096.max(count)];
-            getrandom::fill(&mut fresh)
-                .map_err(|error| Error::new(Code::Unavailable, format!("no randomness: {error}")))?;
+            getrandom::fill(&mut fresh).map_err(|error| {
+                Error::new(Code::Unavailable, format!("no randomness: {error}"))
+            })?;
             dice.bytes = fresh;
         }
         let rest = dice.bytes.len() - count;
@@ -159,7 +155,9 @@ pub fn number(value: Value) -> Result<u64> {
             let text = bytes(other)?;
             let text = std::str::from_utf8(&text).map_err(|_| wrong())?;
             // Lua writes large numbers as it likes: 1.7e+12 is one, too.
-            let number = text.parse().or_else(|_| text.parse::<f64>().map(|n| n as u64));
+            let number = text
+                .parse()
+                .or_else(|_| text.parse::<f64>().map(|n| n as u64));
             number.map_err(|_| wrong())
         }
     }

@@ -31,6 +31,7 @@ fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
     Bench {
         engine: client,
         clock,
+        steady: true,
         reopen: Some(Arc::new(move || {
             let (engine, disk, clock) = (engine.clone(), disk.clone(), again.clone());
             let served = running.lock().expect("one thread").take();
@@ -43,4 +44,4 @@ fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
     }
 }
 
-auxo_conformance::suite!(make, restarts);
+auxo_conformance::suite!(make, restarts, steady);

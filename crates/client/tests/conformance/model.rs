@@ -14,7 +14,8 @@ async fn make() -> Bench {
         engine: Served::new(engine, clock.clone()).client,
         clock,
         reopen: None,
+        steady: true,
     }
 }
 
-auxo_conformance::suite!(make);
+auxo_conformance::suite!(make, steady);

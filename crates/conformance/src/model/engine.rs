@@ -98,6 +98,7 @@ impl ModelEngine {
         Bench {
             engine: engine.clone(),
             clock,
+            steady: true,
             reopen: Some(Arc::new(move || {
                 let engine = engine.clone();
                 Box::pin(async move {

@@ -125,7 +125,7 @@ fn without_one<T: Clone>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
 }
 
 /// The steps of a seed.
-pub(super) fn steps(seed: u64, count: usize, restarts: bool) -> Vec<Op> {
+pub(super) fn steps(seed: u64, count: usize, restarts: bool, steady: bool) -> Vec<Op> {
     let mut dice = Dice(seed);
     let mut ops = Vec::with_capacity(count);
     while ops.len() < count {
@@ -135,7 +135,11 @@ pub(super) fn steps(seed: u64, count: usize, restarts: bool) -> Vec<Op> {
                 ops.extend((0..QUEUES).map(sweep));
             }
             40 | 110 => ops.push(Op::Look),
-            _ => ops.push(dice.op(restarts)),
+            _ => match dice.op(restarts) {
+                // By a single clock a step back is another contract.
+                Op::StepWall(_) if !steady => {}
+                op => ops.push(op),
+            },
         }
     }
     ops

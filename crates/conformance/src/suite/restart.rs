@@ -147,7 +147,6 @@ pub async fn ids_rise_though_the_clock_was_set_back(t: &Bench) {
     let t = t.reopen().await;
     let after = t.push(plain()).await;
     assert!(after > before);
-    assert_eq!(t.order(10).await, [before, after]);
 }
 
 /// Keys are held as before, those of done jobs too, and set free at their time.

@@ -182,19 +182,6 @@ pub async fn a_clock_set_forward_makes_no_storm(t: &Bench) {
     assert_eq!(made(t).await, after + 1);
 }
 
-/// Intervals count elapsed time: no step of the wall clock moves them.
-pub async fn an_interval_does_not_feel_the_wall_clock(t: &Bench) {
-    set(t, every(10)).await;
-    t.pass(secs(5));
-    t.clock.step_wall_forward(secs(3600));
-    assert_eq!(made(t).await, 0);
-    t.clock.step_wall_back(secs(7200));
-    t.pass(ms(4_999));
-    assert_eq!(made(t).await, 0);
-    t.pass(ms(1));
-    assert_eq!(made(t).await, 1);
-}
-
 /// Schedules are shown in the order of their names.
 pub async fn schedules_are_shown_in_order(t: &Bench) {
     for name in ["b", "c", "a"] {
@@ -207,7 +194,7 @@ pub async fn schedules_are_shown_in_order(t: &Bench) {
 }
 
 /// How many jobs the queue ever got.
-async fn made(t: &Bench) -> u64 {
+pub(super) async fn made(t: &Bench) -> u64 {
     let infos = t.engine.queues(Some(vec![queue()])).await.unwrap();
     infos.first().map_or(0, |info| info.books.accepted)
 }
@@ -216,11 +203,11 @@ async fn shown(t: &Bench) -> Schedule {
     t.engine.catalog().await.unwrap().schedules.remove(0)
 }
 
-async fn set(t: &Bench, schedule: Schedule) {
+pub(super) async fn set(t: &Bench, schedule: Schedule) {
     t.change(Change::Schedule(schedule)).await;
 }
 
-fn every(seconds: u64) -> Schedule {
+pub(super) fn every(seconds: u64) -> Schedule {
     Schedule {
         name: "s".into(),
         queue: queue(),

@@ -26,6 +26,7 @@ fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
     Bench {
         engine,
         clock,
+        steady: true,
         reopen: Some(Arc::new(move || {
             let (engine, disk, clock) = (closing.clone(), disk.clone(), again.clone());
             Box::pin(async move {

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 the root of the shard
 -- ARGV  1 the time, in tests   2 nothing   3 'all', or what to do:
---       'subscribe' name value | 'unsubscribe' name | 'schedule' name value next | 'unschedule' name
+--       'subscribe' name value | 'unsubscribe' name | 'schedule' name value next | 'unschedule' name | 'arm'
 -- ->    the time and the two hashes for 'all', else whether anything was changed
 
 local act, name = ARGV[3], ARGV[4]
@@ -16,7 +16,11 @@ elseif act == 'schedule' then
   local old = redis.call('HGET', K_SCHEDULES, name)
   local last = old and string.sub(old, 1, 6) or struct.pack('>I6', 0)
   redis.call('HSET', K_SCHEDULES, name, last .. string.sub(ARGV[5], 7))
+  redis.call('HSET', K_META, 'armed', now)
   if ARGV[6] == '' then redis.call('ZREM', K_TICKS, name) else redis.call('ZADD', K_TICKS, ARGV[6], name) end
+  return 1
+elseif act == 'arm' then
+  redis.call('HSET', K_META, 'armed', now)
   return 1
 elseif act == 'unschedule' then
   redis.call('ZREM', K_TICKS, name)

@@ -2,9 +2,9 @@
 -- lease: ready -> leased; take: ready -> done, where the length of a lease is zero
 --
 -- KEYS  1 the root of the shard
--- ARGV  1 the time, in tests   2 whether the caller watches   3 the process that asks
+-- ARGV  1 the time, in tests   2 whether the caller watches   3 the process that asks   4 '1' to lend though schedules are due
 --       then for each ask: max:4 fixed:1 ttr:6 waits:1 queues:2, the worker, max random nonces of 8 bytes, the queues
--- ->    the time, the time at which to look again (0 for never), whether schedules are due, and for each ask a list: id,
+-- ->    the time, the time at which to look again (0 for never), whether schedules are due (1) or must be armed anew (2), and for each ask a list: id,
 --       record and life of each job; and the queues that there are not. Without an ask it only lets happen whose time
 --       has come.
 
@@ -61,7 +61,8 @@ local function chosen(q, class, most)
   return id and { id, redis.call('ZSCORE', line_of(q, class), id) } or {}
 end
 
-local counter = tonumber(redis.call('HGET', K_META, 'leases') or 0)
+local meta = redis.call('HMGET', K_META, 'leases', 'armed')
+local counter = tonumber(meta[1] or 0)
 local before = counter
 
 -- A chosen job is lent.
@@ -176,7 +177,11 @@ upkeep(100)
 local process = ARGV[3]
 local answers = {}
 local asked = {}
-local at = 4
+local tick = tonumber(redis.call('ZRANGE', K_TICKS, 0, 0, 'WITHSCORES')[2])
+-- Set back, the clock would silence the schedules until it has caught up: they must be armed anew.
+local ticks = tick and (tonumber(meta[2] or 0) > now and 2 or tick <= now and 1) or 0
+-- What a schedule is about to push may be more urgent than what is there: who asks is to see to it first.
+local at = ticks > 0 and ARGV[4] ~= '1' and #ARGV + 1 or 5
 while at <= #ARGV do
   local ask = { given = 0 }
   local fixed, waits, count
@@ -212,7 +217,6 @@ for _, q in pairs(asked) do
   end
 end
 look_at(tonumber(redis.call('ZRANGE', K_TIMERS, 0, 0, 'WITHSCORES')[2]))
-local tick = tonumber(redis.call('ZRANGE', K_TICKS, 0, 0, 'WITHSCORES')[2])
 look_at(tick)
 save()
 publish()
@@ -220,4 +224,4 @@ local missing = {}
 for name, q in pairs(asked) do
   if q.new then missing[#missing + 1] = name end
 end
-return { tostring(now), tostring(again), tick and tick <= now and 1 or 0, answers, missing }
+return { tostring(now), tostring(again), ticks, answers, missing }

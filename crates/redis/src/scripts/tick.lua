@@ -21,6 +21,7 @@ if ARGV[6] == '' then
 else
   redis.call('ZADD', K_TICKS, ARGV[6], ARGV[3])
 end
+redis.call('HSET', K_META, 'armed', now)
 save_ids()
 save()
 publish()

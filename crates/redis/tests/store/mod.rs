@@ -20,16 +20,30 @@ pub struct Server {
 impl Server {
     pub fn start() -> Server {
         let dir = tempfile::tempdir().expect("a directory");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ])
             .args(["--dir", dir.path().to_str().unwrap()])
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server starts: install the package redis-server");
         let begin = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(10), "redis-server does not answer");
+            assert!(
+                begin.elapsed() < Duration::from_secs(10),
+                "redis-server does not answer"
+            );
             std::thread::yield_now();
         }
         Server {
@@ -67,6 +81,7 @@ async fn open(server: Arc<Server>, clock: Arc<ManualClock>) -> Bench {
     Bench {
         engine: engine.clone(),
         clock,
+        steady: false,
         reopen: Some(Arc::new(move || {
             let (engine, server, clock) = (engine.clone(), server.clone(), again.clone());
             Box::pin(async move {

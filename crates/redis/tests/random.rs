@@ -1,0 +1,22 @@
+//! The engine and the model take the same random steps and must answer alike, through restarts as well.
+//!
+//! `AUXO_RANDOM_SEEDS` sets how many seeds are tried.
+
+mod store;
+
+use auxo_conformance::{bench, random};
+
+const SEEDS: u64 = 10;
+const STEPS: usize = 1000;
+
+#[test]
+fn engine_and_model_agree() {
+    let seeds = std::env::var("AUXO_RANDOM_SEEDS")
+        .map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
+    for seed in 1..=seeds {
+        println!("seed {seed}");
+        bench::run(random::run(store::make, seed, STEPS))
+            .unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    println!("{seeds} seeds of {STEPS} steps: engine and model agree");
+}
