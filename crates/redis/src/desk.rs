@@ -425,28 +425,41 @@ async fn look(store: &Store, shard: u16, asks: &[(Ask, bool)], anyway: bool) -> 
     let mut call = store.call(&script::LEASE, shard);
     call.arg(store.process.as_str())
         .arg(if anyway { "1" } else { "" });
-    for (ask, patient) in asks {
+    for group in groups(asks) {
+        let (first, patient) = &group[0];
         let mut pack = Pack::default();
-        pack.u32(ask.max)
-            .flag(ask.ttr.is_some())
-            .span(ask.ttr.unwrap_or_default())
+        pack.flag(first.ttr.is_some())
+            .span(first.ttr.unwrap_or_default())
             .flag(*patient)
-            .u16(ask.queues.len());
-        call.arg(pack.0).arg(&*ask.worker);
-        call.arg(store.random(8 * ask.max as usize)?);
-        for queue in &ask.queues {
+            .u16(first.queues.len())
+            .u16(group.len());
+        call.arg(pack.0);
+        for queue in &first.queues {
             call.arg(queue.as_str());
+        }
+        for (ask, _) in group {
+            let mut pack = Pack::default();
+            pack.u32(ask.max).raw(ask.worker.as_bytes());
+            call.arg(pack.0).arg(store.random(8 * ask.max as usize)?);
         }
     }
     read(store.run(call).await?)
 }
 
+/// Those who ask for the same, one after the other: they are served in one go.
+fn groups(asks: &[(Ask, bool)]) -> impl Iterator<Item = &[(Ask, bool)]> {
+    asks.chunk_by(|(a, a_waits), (b, b_waits)| {
+        a.queues == b.queues && a.ttr == b.ttr && a_waits == b_waits
+    })
+}
+
 fn read(answer: Value) -> Result<Look> {
     let [now, again, ticks, lent, missing] = tuple(answer)?;
     let now = time(now)?;
-    let leased = |lent: Value| {
+    let leased = |group: Value| {
+        let [got, lent] = tuple(group)?;
         let parts: Vec<Bytes> = items(lent)?.into_iter().map(bytes).collect::<Result<_>>()?;
-        let jobs = parts.chunks_exact(3).map(|part| {
+        let mut jobs = parts.chunks_exact(3).map(|part| {
             let shown = Shown {
                 id: &part[0],
                 record: &part[1],
@@ -455,7 +468,14 @@ fn read(answer: Value) -> Result<Look> {
             };
             shown.leased(now)
         });
-        jobs.collect::<Result<Vec<Leased>>>()
+        let each = |got: Value| {
+            let got = number(got)? as usize;
+            jobs.by_ref().take(got).collect::<Result<Vec<Leased>>>()
+        };
+        items(got)?
+            .into_iter()
+            .map(each)
+            .collect::<Result<Vec<_>>>()
     };
     let name = |value: Value| {
         let name = bytes(value)?;
@@ -473,7 +493,8 @@ fn read(answer: Value) -> Result<Look> {
         lent: items(lent)?
             .into_iter()
             .map(leased)
-            .collect::<Result<_>>()?,
+            .collect::<Result<Vec<_>>>()?
+            .concat(),
         missing: items(missing)?
             .into_iter()
             .map(name)

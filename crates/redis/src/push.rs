@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use auxo_core::engine::{Accepted, Pushed};
 use auxo_core::job::{OnDuplicate, Ttl};
-use auxo_core::time::When;
+use auxo_core::time::{Timestamp, When};
 use auxo_core::{Code, Error, NewJob, QueueName, Result};
 
 use crate::bytes::{Pack, Unpack};
@@ -15,37 +15,62 @@ use crate::store::{Store, bytes};
 
 /// The bytes of one answer.
 const ANSWER: usize = 16;
+/// The answer to all jobs of a run at once.
+const RUN: u8 = 3;
 
 /// Pushes jobs that are all of one shard.
 pub async fn push(store: &Store, shard: u16, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
     let mut call = store.call(&script::PUSH, shard);
+    let mut runs = Vec::new();
     let mut rest = jobs.as_slice();
     while let Some(first) = rest.first() {
-        let mut count = rest.iter().take_while(|job| alike(first, job)).count();
-        if first.spec.key.is_some() {
-            count = 1;
-        }
-        call.arg(head(first, count));
-        for job in &rest[..count] {
+        let count = match first.spec.key {
+            Some(_) => 1,
+            None => rest.iter().take_while(|job| alike(first, job)).count(),
+        };
+        let (run, others) = rest.split_at(count);
+        call.arg(head(run));
+        for job in run {
             call.arg(pack_spec(&job.queue, &job.spec));
         }
-        rest = &rest[count..];
+        runs.push(run);
+        rest = others;
     }
     let answer = bytes(store.run(call).await?)?;
-    if answer.len() != jobs.len() * ANSWER {
-        return Err(garbled("answers to another number of jobs"));
+    let mut answers = answer.chunks_exact(ANSWER);
+    let mut pushes = Vec::with_capacity(jobs.len());
+    for run in runs {
+        let mut left = run.iter();
+        while let Some(job) = left.next() {
+            let answer = answers.next();
+            let answer = answer.ok_or_else(|| garbled("answers to fewer jobs"))?;
+            if answer[0] != RUN {
+                pushes.push(pushed(answer, &job.queue)?);
+                continue;
+            }
+            let mut all = [0; ANSWER];
+            all.copy_from_slice(answer);
+            all[0] = 0;
+            let first = pushed(&all, &job.queue)??;
+            let mut id = first.id;
+            pushes.push(Ok(first.clone()));
+            for _ in left.by_ref() {
+                id = id.next();
+                let next = Pushed {
+                    id,
+                    ..first.clone()
+                };
+                pushes.push(Ok(next));
+            }
+        }
     }
-    let queues = jobs.iter().map(|job| &job.queue);
-    answer
-        .chunks_exact(ANSWER)
-        .zip(queues)
-        .map(|(answer, queue)| pushed(answer, queue))
-        .collect()
+    Ok(pushes)
 }
 
 /// Pushes as the call of a job that is pushed alone: its head, and its spec.
 pub fn single(call: &mut Call, job: &NewJob) {
-    call.arg(head(job, 1)).arg(pack_spec(&job.queue, &job.spec));
+    call.arg(head(std::slice::from_ref(job)))
+        .arg(pack_spec(&job.queue, &job.spec));
 }
 
 /// Reads the answers to pushes into these queues.
@@ -66,8 +91,10 @@ fn alike(a: &NewJob, b: &NewJob) -> bool {
         && a_spec.group == b_spec.group
 }
 
-fn head(job: &NewJob, count: usize) -> Vec<u8> {
-    let spec = &job.spec;
+/// What the jobs of a run have in common, and how many there are.
+fn head(run: &[NewJob]) -> Vec<u8> {
+    let (job, spec) = (&run[0], &run[0].spec);
+    let size: usize = run.iter().map(|job| job.spec.payload.len()).sum();
     let mut pack = Pack(Vec::with_capacity(64));
     pack.short(job.queue.as_str()).u32(spec.priority);
     match spec.when {
@@ -92,7 +119,8 @@ fn head(job: &NewJob, count: usize) -> Vec<u8> {
     };
     pack.flag(spec.group.is_some())
         .text(spec.group.as_deref().unwrap_or_default())
-        .u32(count as u32);
+        .u32(run.len() as u32)
+        .time(Timestamp(size as u64));
     pack.0
 }
 

@@ -73,15 +73,15 @@ async fn read(store: &Store, shard: u16) -> Result<Part> {
         json::read::subscription(topic, name, &value)
     };
     let schedule = |(name, value): (String, Bytes)| Ok((unpack(&name, &value)?, value));
+    let mut schedules = pairs(schedules)?;
+    // In the order of their names, so that it does not depend on chance which of two ticks finds the last place in a queue.
+    schedules.sort();
     Ok(Part {
         subscriptions: pairs(subscriptions)?
             .into_iter()
             .map(subscription)
             .collect::<Result<_>>()?,
-        schedules: pairs(schedules)?
-            .into_iter()
-            .map(schedule)
-            .collect::<Result<_>>()?,
+        schedules: schedules.into_iter().map(schedule).collect::<Result<_>>()?,
     })
 }
 

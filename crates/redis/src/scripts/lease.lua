@@ -3,9 +3,10 @@
 --
 -- KEYS  1 the root of the shard
 -- ARGV  1 the time, in tests   2 whether the caller watches   3 the process that asks   4 '1' to lend though schedules are due
---       then for each ask: max:4 fixed:1 ttr:6 waits:1 queues:2, the worker, max random nonces of 8 bytes, the queues
--- ->    the time, the time at which to look again (0 for never), whether schedules are due (1) or must be armed anew (2), and for each ask a list: id,
---       record and life of each job; and the queues that there are not. Without an ask it only lets happen whose time
+--       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
+--       the worker, and max random nonces of 8 bytes
+-- ->    the time, the time at which to look again (0 for never), whether schedules are due (1) or must be armed anew (2), and for those who
+--       ask together: how many jobs each got, and id, record and life of each job; and the queues that there are not. Without an ask it only lets happen whose time
 --       has come.
 
 -- How many leases the queue allows now; and when it allows the next one, if that is a matter of time.
@@ -65,23 +66,48 @@ local meta = redis.call('HMGET', K_META, 'leases', 'armed')
 local counter = tonumber(meta[1] or 0)
 local before = counter
 
--- A chosen job is lent.
-local function lend(q, ask, job)
+-- Whose turn it is among those who ask together; each gets its jobs before the next.
+local function member_of(ask)
+  local member = ask.members[ask.at]
+  if member.got == member.max then
+    ask.at = ask.at + 1
+    member = ask.members[ask.at]
+  end
+  member.got = member.got + 1
   counter = counter + 1
-  job.counter, job.nonce = counter, string.sub(ask.nonces, ask.given * 8 + 1, ask.given * 8 + 8)
-  ask.given = ask.given + 1
-  job.attempt, job.worker = job.attempt + 1, ask.worker
+  return member, string.sub(member.nonces, member.got * 8 - 7, member.got * 8)
+end
+
+-- A job that happened to be chosen before, or has a key, a group, an end, or is delivered at most once.
+local function lend(q, ask, job)
+  local member, nonce = member_of(ask)
+  job.counter, job.nonce = counter, nonce
+  job.attempt, job.worker = job.attempt + 1, member.worker
   job.length = job.ttr == 0 and 0 or ask.ttr or job.ttr
   job.deadline = now + job.length
   if job.ttr == 0 then
-    -- Delivered at most once: done before anybody has it.
-    finish(q, job, TAKE, ask.worker)
+    -- Done before anybody has it.
+    finish(q, job, TAKE, job.worker)
     job.state = DONE
   else
     job.state = LEASED
-    remember(job, LEASE, ask.worker, '')
-    notice(q.name, job.id, LEASE, ask.worker, '')
+    remember(job, LEASE, job.worker, '')
+    notice(q.name, job.id, LEASE, job.worker, '')
   end
+  return pack(job)
+end
+
+-- A job to which nothing has happened yet: the way that nearly all take. The end of its life is the same for all.
+local function lend_fresh(q, ask, id, record, due, ttr)
+  local member, nonce = member_of(ask)
+  if not member.tail then
+    member.tail = struct.pack(TAIL, #member.worker, member.worker, 0, '', 0, '', 0, 0, 0, 0, 0, '', 1)
+      .. moment(LEASE, member.worker, '')
+  end
+  local head = struct.unpack('>I4', record, 13)
+  if watched then notice(q.name, id, LEASE, member.worker, '') end
+  return struct.pack(HEAD, LEASED, 0, 1, 0, 0, due, counter, nonce, now + ttr, ttr, #record - 12 - head, #q.name, q.name)
+    .. member.tail
 end
 
 -- A group had its turn, and comes last in the ring if it has more.
@@ -96,6 +122,8 @@ end
 -- Lends the first due jobs of a priority; says how many.
 local function serve_class(q, class, ask, most, lent)
   local given = 0
+  -- Where the flags of a record of this queue are.
+  local flags_at = 32 + #q.name
   while given < most do
     local next = chosen(q, class, math.min(most - given, 1000))
     if #next == 0 then return given end
@@ -103,12 +131,25 @@ local function serve_class(q, class, ask, most, lent)
     for i = 1, #next, 2 do ids[#ids + 1] = next[i] end
     local records = redis.call('HMGET', K_JOBS, unpack(ids))
     local lives = redis.call('HMGET', K_LIVES, unpack(ids))
-    redis.call('ZREM', line_of(q, class), unpack(ids))
+    if q.fair then
+      redis.call('ZREM', line_of(q, class), ids[1])
+    else
+      redis.call('ZREMRANGEBYRANK', line_of(q, class), 0, #ids - 1)
+    end
     local kept, timers = {}, {}
     for i, id in ipairs(ids) do
-      local record = records[i]
-      local job = record and open(id, record, lives[i])
-      if job then
+      local record, life = records[i], lives[i]
+      local lease, deadline
+      if record and not life and string.byte(record, flags_at) % 8 == 0 and not q.fair then
+        local expires, _, _, ttr = struct.unpack('>I6I4I4I6', record, 7)
+        if expires == 0 and ttr > 0 then
+          ttr = ask.ttr or ttr
+          deadline = now + ttr
+          lease = lend_fresh(q, ask, id, record, tonumber(next[i * 2]), ttr)
+        end
+      end
+      if record and not lease then
+        local job = open(id, record, life)
         -- Where a job stands at the front, only its life knows when it was due.
         if not job.front then job.due = tonumber(next[i * 2]) end
         if job.expires > 0 and job.expires <= now then
@@ -117,16 +158,19 @@ local function serve_class(q, class, ask, most, lent)
           job.state = LEASED
           die(q, job, EXPIRE, EXPIRED, '', '')
         else
-          lend(q, ask, job)
-          given = given + 1
-          local life, n = pack(job), #lent
-          lent[n + 1], lent[n + 2], lent[n + 3] = id, record, life
-          if job.state == LEASED then
-            n = #kept
-            kept[n + 1], kept[n + 2] = id, life
-            timers[n + 1], timers[n + 2] = job.deadline, id
-          end
+          lease = lend(q, ask, job)
+          if job.state == LEASED then deadline = job.deadline end
           if q.fair then turned(q, class, job) end
+        end
+      end
+      if lease then
+        given = given + 1
+        local n = #lent
+        lent[n + 1], lent[n + 2], lent[n + 3] = id, record, lease
+        if deadline then
+          n = #kept
+          kept[n + 1], kept[n + 2] = id, lease
+          timers[n + 1], timers[n + 2] = deadline, id
         end
       end
     end
@@ -138,9 +182,11 @@ local function serve_class(q, class, ask, most, lent)
   return given
 end
 
--- Lends what a queue may lend to an ask.
+-- Lends what a queue may lend to those who ask together.
 local function serve(q, ask, lent)
-  local left = room(q, ask.max)
+  local wanted = 0
+  for i = ask.at, #ask.members do wanted = wanted + ask.members[i].max end
+  local left = room(q, wanted)
   local given = 0
   if left == 0 then return end
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
@@ -152,6 +198,8 @@ local function serve(q, ask, lent)
     q.level = q.level - given * q.per
     redis.call('HSET', K_QUEUE .. q.name, 'level', q.level, 'at', now)
   end
+  -- Who got some waits for no more, and does not go on to the next queue.
+  if ask.members[ask.at].got > 0 then ask.at = ask.at + 1 end
 end
 
 local again = 0
@@ -183,26 +231,32 @@ local ticks = tick and (tonumber(meta[2] or 0) > now and 2 or tick <= now and 1)
 -- What a schedule is about to push may be more urgent than what is there: who asks is to see to it first.
 local at = ticks > 0 and ARGV[4] ~= '1' and #ARGV + 1 or 5
 while at <= #ARGV do
-  local ask = { given = 0 }
-  local fixed, waits, count
-  ask.max, fixed, ask.ttr, waits, count = struct.unpack('>I4BI6BI2', ARGV[at])
+  local ask = { at = 1, members = {} }
+  local fixed, waits, queues_asked, members
+  fixed, ask.ttr, waits, queues_asked, members = struct.unpack('>BI6BI2I2', ARGV[at])
   if fixed == 0 then ask.ttr = nil end
-  ask.worker, ask.nonces = ARGV[at + 1], ARGV[at + 2]
-  local lent = {}
-  for i = at + 3, at + 2 + count do asked[ARGV[i]] = queue_of(ARGV[i]) end
-  for i = at + 3, at + 2 + count do
-    serve(asked[ARGV[i]], ask, lent)
-    if #lent > 0 then break end
+  for i = at + 1, at + queues_asked do asked[ARGV[i]] = queue_of(ARGV[i]) end
+  local first = at + queues_asked
+  for i = 1, members do
+    local head = ARGV[first + i * 2 - 1]
+    ask.members[i] = { max = struct.unpack('>I4', head), worker = string.sub(head, 5), nonces = ARGV[first + i * 2], got = 0 }
   end
-  if #lent == 0 and waits == 1 then
-    for i = at + 3, at + 2 + count do
-      local q = queue_of(ARGV[i])
+  local lent = {}
+  for i = at + 1, at + queues_asked do
+    serve(asked[ARGV[i]], ask, lent)
+    if ask.at > members then break end
+  end
+  if ask.at <= members and waits == 1 then
+    for i = at + 1, at + queues_asked do
+      local q = asked[ARGV[i]]
       look_again(q)
       redis.call('ZADD', K_WAITING .. q.name, 'NX', now, process)
     end
   end
-  answers[#answers + 1] = lent
-  at = at + 3 + count
+  local got = {}
+  for i = 1, members do got[i] = ask.members[i].got end
+  answers[#answers + 1] = { got, lent }
+  at = first + members * 2 + 1
 end
 if counter > before then redis.call('HSET', K_META, 'leases', counter) end
 -- What is left is for the next who wait.

@@ -24,16 +24,16 @@ local function save_ids()
   if ids.newest then redis.call('HSET', K_META, 'id', ids.newest) end
 end
 
-local NEW, EXISTING, REPLACED, DUPLICATE, CLOSED, FULL, TOO_MANY_BYTES = 0, 1, 2, 10, 11, 12, 13
+local NEW, EXISTING, REPLACED, RUN, DUPLICATE, CLOSED, FULL, TOO_MANY_BYTES = 0, 1, 2, 3, 10, 11, 12, 13
 local REJECT, RETURN, REPLACE_IT = 1, 2, 3
 
 -- What pushes have in common that stand in one run: queue:1+ priority:4 when:1 at:6 ttl:1 at:6 policy:1 key:2+ grouped:1
--- group:2+ count:4. `when` and `ttl` are 0 for none, 1 for a length of time, 2 for an instant.
+-- group:2+ count:4 bytes:6 (of all payloads). `when` and `ttl` are 0 for none, 1 for a length of time, 2 for an instant.
 local function run_of(head)
   local run = {}
   local grouped
-  run.queue, run.priority, run.when, run.at, run.ttl, run.ends, run.policy, run.key, grouped, run.group, run.count =
-    struct.unpack('>Bc0I4BI6BI6BI2c0BI2c0I4', head)
+  run.queue, run.priority, run.when, run.at, run.ttl, run.ends, run.policy, run.key, grouped, run.group, run.count,
+    run.bytes = struct.unpack('>Bc0I4BI6BI6BI2c0BI2c0I4I6', head)
   run.due = run.when == 0 and now or run.when == 2 and run.at or run.at == 0 and now or ceiling + run.at
   run.expires = run.ttl == 0 and 0 or run.ttl == 2 and math.max(run.ends, 1) or math.max(ceiling + run.ends, 1)
   if grouped == 0 then run.group = nil end

@@ -57,9 +57,9 @@ local function open(id, record, life)
   return job
 end
 
--- Whether a lease that ends well must look at the record: for a key, a group, a time to live, or to be kept.
+-- Whether a lease that ends well must look at the record: for a key, or to be kept.
 local function rich(job)
-  return job.flags > 0 or job.expires > 0
+  return job.flags % 4 > 0
 end
 
 local function pack(job)

@@ -4,23 +4,22 @@
 -- KEYS  1 the root of the shard
 -- ARGV  1 the time, in tests   2 whether the caller watches
 --       then for each run of jobs that differ in nothing but what no script reads: its head (see run_of), and its specs
--- ->    for each job 16 bytes: how:1 id:8 state:1 due:6
+-- ->    for each job, or for all of a run (how is RUN, the id the first), 16 bytes: how:1 id:8 state:1 due:6
 
 -- Jobs without a key, a limit, a group or an end: the way that nearly all take, in three commands for all of them.
-local function push_plain(q, run, first, answers)
+local function push_plain(q, run, first)
   local ready = run.due <= now
   local head = struct.pack('>I6I6', now, 0)
   local jobs, line = {}, {}
+  local due, n = run.due, 1
   for i = first, first + run.count - 1 do
-    local id, spec = next_id(), ARGV[i]
-    local n = #jobs
-    jobs[n + 1], jobs[n + 2] = id, head .. spec
-    line[n + 1], line[n + 2] = run.due, id
-    q.bytes = q.bytes + size_of(spec)
-    answers[#answers + 1] = answer(NEW, id, ready and 1 or 0, run.due)
+    local id = next_id()
+    jobs[n], jobs[n + 1] = id, head .. ARGV[i]
+    line[n], line[n + 1] = due, id
+    n = n + 2
     if watched then notice(q.name, id, PUSH, '', '') end
   end
-  q.accepted = q.accepted + run.count
+  q.accepted, q.bytes = q.accepted + run.count, q.bytes + run.bytes
   redis.call('HSET', K_JOBS, unpack(jobs))
   redis.call('ZADD', line_of(q, run.priority), unpack(line))
   redis.call('ZADD', K_CLASSES .. q.name, run.priority, run.priority)
@@ -29,6 +28,8 @@ local function push_plain(q, run, first, answers)
   elseif redis.call('ZRANGE', line_of(q, run.priority), 0, 0)[1] == line[2] then
     wake(q, 1)
   end
+  -- One answer for all: their ids follow each other.
+  return answer(RUN, jobs[1], ready and 1 or 0, due)
 end
 
 upkeep(100)
@@ -38,7 +39,7 @@ while at <= #ARGV do
   local run = run_of(ARGV[at])
   local q = queue_of(run.queue)
   if not run.key and run.expires == 0 and not (q.fair or q.paused_in or q.max_jobs or q.max_bytes) and run.count <= 2000 then
-    push_plain(q, run, at + 1, answers)
+    answers[#answers + 1] = push_plain(q, run, at + 1)
   else
     for i = at + 1, at + run.count do
       answers[#answers + 1] = push_one(q, run, ARGV[i])

@@ -79,7 +79,7 @@ local function settle(job, outcome, item)
   return settled(q, job)
 end
 
-upkeep(100)
+local all = upkeep(100)
 local ids = {}
 for i = 3, #ARGV do ids[#ids + 1] = string.sub(ARGV[i], 2, 9) end
 local lives = {}
@@ -88,22 +88,23 @@ for from = 1, #ids, 1000 do
   for i, life in ipairs(found) do lives[from + i - 1] = life end
 end
 local answers, gone, over = {}, {}, {}
+
+-- Whether the lease is the one that the item names, and runs. In both the counter and the nonce stand side by side.
+local function held(item, life)
+  return life and string.byte(life) == LEASED and string.sub(life, 21, 34) == string.sub(item, 10, 23)
+    and (all or struct.unpack('>I6', life, 35) > now)
+end
+
 for i = 3, #ARGV do
   local item, id, life = ARGV[i], ids[i - 2], lives[i - 2]
-  local outcome, _, counter, nonce = struct.unpack('>Bc8I6c8', item)
-  local held = false
-  local flags, queue, size
-  if life and not over[id] then
-    local state, its_counter, its_nonce, deadline, _
-    state, flags, _, _, _, _, its_counter, its_nonce, deadline, _, size, queue = struct.unpack(HEAD, life)
-    held = state == LEASED and its_counter == counter and its_nonce == nonce and deadline > now
-  end
-  if not held then
+  local outcome = string.byte(item)
+  if over[id] or not held(item, life) then
     answers[#answers + 1] = LOST
   else
     over[id] = true
-    if outcome == 1 and not has(flags, RICH) then
+    if outcome == 1 and string.byte(life, 2) < RICH then
       -- Nothing is kept of it: all such jobs go in three commands.
+      local size, queue = struct.unpack('>I4Bc0', life, 47)
       local q = queue_of(queue)
       q.done, q.bytes = q.done + 1, q.bytes - size
       gone[#gone + 1] = id
