@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::bytes::Pack;
 use crate::link::Value;
-use crate::record::{Shown, garbled};
+use crate::record::Shown;
 use crate::schedules::{self, Ticks};
 use crate::script;
 use crate::settle;
@@ -70,7 +70,6 @@ struct Look {
     again: Timestamp,
     ticks: Ticks,
     lent: Vec<Vec<Leased>>,
-    missing: Vec<QueueName>,
 }
 
 impl Desk {
@@ -113,6 +112,15 @@ impl Desk {
         let inside = self.lock();
         let waits = |waiter: &&Waiter| waiter.ask.queues.contains(queue);
         inside.waiters.values().filter(waits).count() as u64
+    }
+
+    /// A call names a queue.
+    pub fn name(&self, queue: &QueueName, now: Timestamp) {
+        let mut inside = self.lock();
+        match inside.asked.get_mut(queue) {
+            Some(asked) => *asked = now,
+            None => drop(inside.asked.insert(queue.clone(), now)),
+        }
     }
 
     /// When a call of this process last named a queue.
@@ -220,7 +228,7 @@ impl Desk {
             };
             let lent = std::mem::take(&mut look.lent);
             let served = lent.iter().filter(|lent| !lent.is_empty()).count();
-            self.hand_out(store, &round, lent, &look).await;
+            self.hand_out(store, &round, lent).await;
             // Where all were served there may be more for the others who wait for the same.
             most = match full > 0 && served == full {
                 true => ASKS,
@@ -268,7 +276,6 @@ impl Desk {
                 continue;
             }
             round.tickets.push(*ticket);
-            round.fresh.push(new.contains(ticket));
             round.asks.push((waiter.ask.clone(), patient));
         }
         round.idle = told
@@ -297,13 +304,7 @@ impl Desk {
     }
 
     /// Gives each what it got. What nobody takes goes back.
-    async fn hand_out(
-        &self,
-        store: &Arc<Store>,
-        round: &Round,
-        lent: Vec<Vec<Leased>>,
-        look: &Look,
-    ) {
+    async fn hand_out(&self, store: &Arc<Store>, round: &Round, lent: Vec<Vec<Leased>>) {
         let mut unwanted = Vec::new();
         {
             let mut inside = self.lock();
@@ -319,16 +320,6 @@ impl Desk {
                         }
                     }
                     None => unwanted.extend(lent),
-                }
-            }
-            let fresh = round
-                .asks
-                .iter()
-                .zip(&round.fresh)
-                .filter(|(_, fresh)| **fresh);
-            for queue in fresh.flat_map(|((ask, _), _)| &ask.queues) {
-                if !look.missing.contains(queue) {
-                    inside.asked.insert(queue.clone(), look.now);
                 }
             }
         }
@@ -393,8 +384,6 @@ struct Round {
     tickets: Vec<u64>,
     /// Each with whether it waits if there is nothing.
     asks: Vec<(Ask, bool)>,
-    /// Whether it is asked for the first time.
-    fresh: Vec<bool>,
     rest: BTreeSet<u64>,
     /// Told of, but nobody waits for them.
     idle: Vec<QueueName>,
@@ -454,7 +443,7 @@ fn groups(asks: &[(Ask, bool)]) -> impl Iterator<Item = &[(Ask, bool)]> {
 }
 
 fn read(answer: Value) -> Result<Look> {
-    let [now, again, ticks, lent, missing] = tuple(answer)?;
+    let [now, again, ticks, lent] = tuple(answer)?;
     let now = time(now)?;
     let leased = |group: Value| {
         let [got, lent] = tuple(group)?;
@@ -477,11 +466,6 @@ fn read(answer: Value) -> Result<Look> {
             .map(each)
             .collect::<Result<Vec<_>>>()
     };
-    let name = |value: Value| {
-        let name = bytes(value)?;
-        let name = std::str::from_utf8(&name).map_err(|_| garbled("a name"))?;
-        QueueName::new(name)
-    };
     Ok(Look {
         now,
         again: time(again)?,
@@ -495,10 +479,6 @@ fn read(answer: Value) -> Result<Look> {
             .map(leased)
             .collect::<Result<Vec<_>>>()?
             .concat(),
-        missing: items(missing)?
-            .into_iter()
-            .map(name)
-            .collect::<Result<_>>()?,
     })
 }
 

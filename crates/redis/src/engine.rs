@@ -12,6 +12,7 @@ use auxo_core::job::{Job, Leased};
 use auxo_core::queue::QueueInfo;
 use auxo_core::time::Timestamp;
 use auxo_core::{NewJob, QueueName, Result};
+use futures_util::FutureExt;
 use tokio::sync::broadcast;
 
 use crate::desk::{Desk, catch_up};
@@ -84,6 +85,17 @@ impl RedisEngine {
         })
     }
 
+    /// The ask in parts, each for the queues of one shard that stand together.
+    fn by_desk(&self, ask: &Ask) -> Vec<Ask> {
+        let same = |a: &QueueName, b: &QueueName| self.store.shard_of(a) == self.store.shard_of(b);
+        let parts = ask.queues.chunk_by(same);
+        let part = |queues: &[QueueName]| Ask {
+            queues: queues.to_vec(),
+            ..ask.clone()
+        };
+        parts.map(part).collect()
+    }
+
     fn desk_of(&self, queue: &QueueName) -> &Arc<Desk> {
         &self.desks[usize::from(self.store.shard_of(queue))]
     }
@@ -140,8 +152,45 @@ impl Engine for RedisEngine {
 
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
         self.store.open()?;
-        let desk = self.desk_of(&ask.queues[0]);
-        desk.lease(&self.store, ask).await
+        let now = self.store.clock.now().wall;
+        for queue in &ask.queues {
+            self.desk_of(queue).name(queue, now);
+        }
+        let parts = self.by_desk(&ask);
+        if let [_] = parts.as_slice() {
+            return self.desk_of(&ask.queues[0]).lease(&self.store, ask).await;
+        }
+        // Each shard has its own desk. First they are asked in the order of the queues.
+        for part in &parts {
+            let now = Ask {
+                wait: Duration::ZERO,
+                ..part.clone()
+            };
+            let leased = self
+                .desk_of(&part.queues[0])
+                .lease(&self.store, now)
+                .await?;
+            if !leased.is_empty() {
+                return Ok(leased);
+            }
+        }
+        if ask.wait.is_zero() {
+            return Ok(Vec::new());
+        }
+        // Then the call waits at all of them. What the others were about to give when one does goes back.
+        let waits = parts.into_iter().map(|part| {
+            let desk = self.desk_of(&part.queues[0]).clone();
+            async move { desk.lease(&self.store, part).await }.boxed()
+        });
+        let mut waits: Vec<_> = waits.collect();
+        while !waits.is_empty() {
+            let (answer, _, rest) = futures_util::future::select_all(waits).await;
+            match answer {
+                Ok(leased) if leased.is_empty() => waits = rest,
+                answer => return answer,
+            }
+        }
+        Ok(Vec::new())
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::{Catalog, Change, Message, Pushed};
+use auxo_core::engine::{Accepted, Action, Catalog, Change, Message, Mode, Order, Pushed, Target};
 use auxo_core::json;
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Due, Now, Timestamp};
@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
 use crate::desk::catch_up;
+use crate::look;
 use crate::push;
 use crate::record::garbled;
 use crate::script;
@@ -187,14 +188,19 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
         Change::Schedule(schedule) => {
             let shard = store.shard_of(&schedule.queue);
             let now = Now::at(catch_up(store, shard).await?.0);
-            let schedule = Schedule {
+            let mut schedule = Schedule {
                 next: schedule.rearm(now),
                 last: None,
                 ..schedule
             };
             // A schedule is where its queue is; under its name there may be one for another queue.
             for other in store.all().filter(|other| *other != shard) {
-                let _ = remove(store, other, &schedule.name).await?;
+                let here = read(store, other).await?.schedules;
+                if let Some((old, _)) = here.into_iter().find(|(old, _)| old.name == schedule.name)
+                {
+                    remove(store, other, &schedule.name).await?;
+                    schedule.last = old.last;
+                }
             }
             let mut call = store.call(&script::CATALOG, shard);
             call.arg("schedule")
@@ -243,18 +249,67 @@ pub async fn publish(store: &Arc<Store>, message: Message) -> Result<Vec<Pushed>
         return Ok(Vec::new());
     }
     let queues: Vec<QueueName> = targets.into_iter().map(|target| target.queue).collect();
-    let mut call = store.call(&script::PUBLISH, store.shard_of(&queues[0]));
-    for queue in &queues {
-        let job = NewJob {
-            queue: queue.clone(),
-            spec: message.spec.clone(),
-        };
-        push::single(&mut call, &job);
+    let mut shards: Vec<u16> = queues.iter().map(|queue| store.shard_of(queue)).collect();
+    shards.sort_unstable();
+    shards.dedup();
+    // On several shards no single step can keep all or none: all are asked first.
+    if shards.len() > 1 {
+        for shard in &shards {
+            copies(store, *shard, &queues, &message, "0").await?;
+        }
+    }
+    let mut pushed: Vec<(usize, Pushed)> = Vec::new();
+    for shard in shards {
+        match copies(store, shard, &queues, &message, "1").await {
+            Ok(here) => pushed.extend(here),
+            Err(refused) => {
+                // Something changed in between. What was kept elsewhere is taken back, unless a worker was quicker.
+                let new = pushed.into_iter().filter(|(_, p)| p.how == Accepted::New);
+                let order = Order {
+                    target: Target::Jobs(new.map(|(_, pushed)| pushed.id).collect()),
+                    action: Action::Delete,
+                    mode: Mode::Act,
+                };
+                look::steer(store, order).await?;
+                return Err(refused);
+            }
+        }
+    }
+    pushed.sort_by_key(|(place, _)| *place);
+    Ok(pushed.into_iter().map(|(_, pushed)| pushed).collect())
+}
+
+/// Puts the copies of one shard into their queues, all or none; with the place of each among all.
+async fn copies(
+    store: &Store,
+    shard: u16,
+    queues: &[QueueName],
+    message: &Message,
+    keep: &str,
+) -> Result<Vec<(usize, Pushed)>> {
+    let mut call = store.call(&script::PUBLISH, shard);
+    call.arg(keep);
+    let mut places = Vec::new();
+    let mut here = Vec::new();
+    for (place, queue) in queues.iter().enumerate() {
+        if store.shard_of(queue) == shard {
+            let job = NewJob {
+                queue: queue.clone(),
+                spec: message.spec.clone(),
+            };
+            push::single(&mut call, &job);
+            places.push(place);
+            here.push(queue.clone());
+        }
     }
     let [taken, answer] = tuple(store.run(call).await?)?;
-    let answers = push::answers(&bytes(answer)?, &queues)?;
+    let answers = push::answers(&bytes(answer)?, &here)?;
     match number(taken)? {
-        1 => answers.into_iter().collect(),
+        1 => places
+            .into_iter()
+            .zip(answers)
+            .map(|(place, pushed)| Ok((place, pushed?)))
+            .collect(),
         _ => match answers.into_iter().next() {
             Some(Err(refused)) => Err(refused),
             _ => Err(garbled("a refusal that is none")),

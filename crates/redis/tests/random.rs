@@ -4,19 +4,27 @@
 
 mod store;
 
-use auxo_conformance::{bench, random};
+use auxo_conformance::{Bench, bench, random};
 
 const SEEDS: u64 = 10;
 const STEPS: usize = 1000;
 
 #[test]
 fn engine_and_model_agree() {
+    agree(store::make);
+}
+
+#[test]
+fn engine_and_model_agree_on_several_shards() {
+    agree(store::make_sharded);
+}
+
+fn agree(make: impl AsyncFn() -> Bench) {
     let seeds = std::env::var("AUXO_RANDOM_SEEDS")
         .map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
     for seed in 1..=seeds {
         println!("seed {seed}");
-        bench::run(random::run(store::make, seed, STEPS))
-            .unwrap_or_else(|failure| panic!("{failure}"));
+        bench::run(random::run(&make, seed, STEPS)).unwrap_or_else(|failure| panic!("{failure}"));
     }
     println!("{seeds} seeds of {STEPS} steps: engine and model agree");
 }

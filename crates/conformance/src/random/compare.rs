@@ -17,10 +17,14 @@ impl Pair {
     }
 
     pub(super) async fn compare_queues(&mut self) -> Verdict {
-        let engine = self.bench.engine.queues(None).await.map_err(failed)?;
+        let mut engine = self.bench.engine.queues(None).await.map_err(failed)?;
         let mut model = self.model.queues(None, self.bench.now(), &mut self.mint);
         for info in &mut model {
             info.waiting = self.waiting(&info.name);
+        }
+        for (engine, model) in engine.iter_mut().zip(&model) {
+            // An engine may remember who asked for a queue before there was one.
+            engine.last_asked = model.last_asked.and(engine.last_asked);
         }
         match engine.len() == model.len() {
             true => engine

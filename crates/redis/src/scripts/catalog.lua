@@ -14,7 +14,7 @@ elseif act == 'unsubscribe' then
   return redis.call('HDEL', K_SUBSCRIPTIONS, name)
 elseif act == 'schedule' then
   local old = redis.call('HGET', K_SCHEDULES, name)
-  local last = old and string.sub(old, 1, 6) or struct.pack('>I6', 0)
+  local last = string.sub(old or ARGV[5], 1, 6)
   redis.call('HSET', K_SCHEDULES, name, last .. string.sub(ARGV[5], 7))
   redis.call('HSET', K_META, 'armed', now)
   if ARGV[6] == '' then redis.call('ZREM', K_TICKS, name) else redis.call('ZADD', K_TICKS, ARGV[6], name) end

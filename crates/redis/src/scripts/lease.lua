@@ -5,9 +5,9 @@
 -- ARGV  1 the time, in tests   2 whether the caller watches   3 the process that asks   4 '1' to lend though schedules are due
 --       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
 --       the worker, and max random nonces of 8 bytes
--- ->    the time, the time at which to look again (0 for never), whether schedules are due (1) or must be armed anew (2), and for those who
---       ask together: how many jobs each got, and id, record and life of each job; and the queues that there are not. Without an ask it only lets happen whose time
---       has come.
+-- ->    the time; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
+--       for those who ask together: how many jobs each got, and id, record and life of each job
+-- Without anybody who asks it only lets happen whose time has come.
 
 -- How many leases the queue allows now; and when it allows the next one, if that is a matter of time.
 local function room(q, max)
@@ -274,8 +274,4 @@ look_at(tonumber(redis.call('ZRANGE', K_TIMERS, 0, 0, 'WITHSCORES')[2]))
 look_at(tick)
 save()
 publish()
-local missing = {}
-for name, q in pairs(asked) do
-  if q.new then missing[#missing + 1] = name end
-end
-return { tostring(now), tostring(again), ticks, answers, missing }
+return { tostring(now), tostring(again), ticks, answers }

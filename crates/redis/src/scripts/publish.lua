@@ -2,13 +2,13 @@
 -- publish: (nothing) -> scheduled or ready, in the queue of each subscription, or nowhere
 --
 -- KEYS  1 the root of the shard
--- ARGV  1 the time, in tests   2 whether the caller watches   then for each copy the head of a run of one (see run_of), and
---       its spec
+-- ARGV  1 the time, in tests   2 whether the caller watches   3 '1' to keep the jobs, '0' only to see whether all would be taken
+--       then for each copy the head of a run of one (see run_of), and its spec
 -- ->    1 and for each copy 16 bytes as push answers; or 0 and the answer to the copy that was refused
 
 upkeep(100)
 local copies = {}
-for i = 3, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   local run = run_of(ARGV[i])
   copies[#copies + 1] = { run = run, q = queue_of(run.queue), spec = ARGV[i + 1] }
 end
@@ -41,7 +41,7 @@ end
 local why, before = refused()
 for q, counts in pairs(before) do q.accepted, q.bytes = counts[1], counts[2] end
 local answers = {}
-if not why then
+if not why and ARGV[3] == '1' then
   for _, copy in ipairs(copies) do
     answers[#answers + 1] = push_one(copy.q, copy.run, copy.spec)
   end

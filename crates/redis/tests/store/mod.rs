@@ -63,16 +63,23 @@ impl Drop for Server {
 
 pub async fn make() -> Bench {
     let server = Arc::new(Server::start());
-    bench(server, ManualClock::at(1_700_000_000_000)).await
+    bench(server, ManualClock::at(1_700_000_000_000), 1).await
 }
 
-fn bench(server: Arc<Server>, clock: Arc<ManualClock>) -> Later<Bench> {
-    Box::pin(async move { open(server, clock).await })
+/// With so many shards that every queue of a case is likely to be elsewhere.
+pub async fn make_sharded() -> Bench {
+    let server = Arc::new(Server::start());
+    bench(server, ManualClock::at(1_700_000_000_000), 7).await
 }
 
-async fn open(server: Arc<Server>, clock: Arc<ManualClock>) -> Bench {
+fn bench(server: Arc<Server>, clock: Arc<ManualClock>, shards: u16) -> Later<Bench> {
+    Box::pin(async move { open(server, clock, shards).await })
+}
+
+async fn open(server: Arc<Server>, clock: Arc<ManualClock>, shards: u16) -> Bench {
     let options = Options {
         clock: Some(clock.clone()),
+        shards,
         ..Options::default()
     };
     let url = format!("redis://127.0.0.1:{}", server.port);
@@ -86,7 +93,7 @@ async fn open(server: Arc<Server>, clock: Arc<ManualClock>) -> Bench {
             let (engine, server, clock) = (engine.clone(), server.clone(), again.clone());
             Box::pin(async move {
                 engine.close().await.expect("it closes");
-                bench(server, clock).await
+                bench(server, clock, shards).await
             })
         })),
     }
