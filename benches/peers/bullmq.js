@@ -15,9 +15,9 @@ const OPEN = 64;
 /** One hundred bytes of JSON. */
 const PAYLOAD = 'x'.repeat(98);
 /** How long the just-in-time compiler sees the code before the clock starts, and how many jobs that is for a drain. */
-const WARM_UP = { ms: 500, jobs: 5_000 };
+const WARM_UP = { ms: 1_000, jobs: 5_000 };
 /** How far a producer may be ahead of its worker. */
-const AHEAD = 5_000;
+const AHEAD = 1_000;
 /** Jobs per second, to see how soon each is handled. */
 const PACE = 1_000;
 /** Delayed jobs fall due within this time, which begins this long from now. */

@@ -2,6 +2,7 @@
 //! Redis is emptied first.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,11 +26,27 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
-    let plan = Plan::parse(std::env::args().skip(1).collect())?;
+async fn main() -> ExitCode {
+    let plan = match Plan::parse(std::env::args().skip(1).collect()) {
+        Ok(plan) => plan,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&plan).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(plan: &Plan) -> Result<()> {
     let mut redis = apalis_redis::connect(plan.url.as_str()).await?;
     let () = redis::cmd("FLUSHALL").query_async(&mut redis).await?;
-    drain(&plan, redis).await
+    drain(plan, redis).await
 }
 
 struct Plan {
