@@ -1,8 +1,8 @@
 //! What does the queue on Redis cost beside what Redis itself costs, and beside other queues on Redis? All sides in one run,
 //! alternating, on the same server, which this program starts for itself.
 //!
-//! A [`line::Line`] is a question, a [`line::Side`] one way to answer it: a function that is given the ground and answers the
-//! figures of one round. [`raw`] has the sides that are only Redis commands, [`peer`] those that other programs measure.
+//! A `Line` is a question, a `Side` one way to answer it: a function that is given the ground and answers the
+//! figures of one round. `raw.rs` has the sides that are only Redis commands, `peer.rs` those that other programs measure.
 //! A new side is one more function and one more entry in the list below.
 
 mod ground;
