@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 
-import { redisMemory, report, spread, wall, watch } from './measure.js';
+import { redisMemory, report, spread, watch } from './measure.js';
 
 const BATCH = 100;
 /** Calls of `add` that are open at once. */
@@ -172,15 +172,17 @@ const lines = {
   /** How late the handler has jobs that are delayed to random instants. */
   async lateness() {
     const count = Number(values.jobs ?? 10_000);
-    const begin = wall() + DUE.from;
+    const begin = Date.now() + DUE.from;
+    // The delay counts from the timestamp: whole milliseconds, so that no rounding of ours makes a job early.
     await fill(count, () => {
-      const due = begin + Math.random() * DUE.within;
-      return { name: 'job', data: { due }, opts: { delay: Math.max(0, Math.round(due - wall())) } };
+      const timestamp = Date.now();
+      const due = begin + Math.floor(Math.random() * DUE.within);
+      return { name: 'job', data: { due }, opts: { timestamp, delay: due - timestamp } };
     });
-    if (wall() > begin) throw new Error('adding the jobs took until the first were due');
+    if (Date.now() > begin) throw new Error('adding the jobs took until the first were due');
     const late = [];
     const worker = await work(async ({ data }) => {
-      late.push(wall() - data.due);
+      late.push(Date.now() - data.due);
     });
     await worker.reaches(count);
     return spread(late);

@@ -45,9 +45,6 @@ export function spread(times) {
   };
 }
 
-/** The wall clock in milliseconds, with fractions. */
-export const wall = () => performance.timeOrigin + performance.now();
-
 /** Prints what a peer did on a line. */
 export function report(peer, line, figures) {
   console.log(JSON.stringify({ peer, line, ...figures }));
