@@ -1,8 +1,8 @@
 //! A question and the sides that answer it, round by round.
 
 use super::ground::Ground;
-use crate::Result;
 use crate::table::{heading, median};
+use crate::{Result, host};
 
 /// What a side saw in one round: a figure for each column of its line.
 pub type Figures = Vec<f64>;
@@ -76,6 +76,7 @@ impl Line {
         for _ in 0..ground.plan.rounds {
             for (side, rounds) in self.sides.iter().zip(&mut rounds) {
                 ground.clear()?;
+                host::settle(&ground.plan.dir)?;
                 rounds.push((side.measure)(ground)?);
             }
         }
