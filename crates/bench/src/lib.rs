@@ -1,10 +1,10 @@
-//! Benchmarks one can repeat: each module answers one question about the embedded engine, measures both sides of it in one
-//! run, alternating, and prints hardware, settings and durability beside the numbers.
+//! Benchmarks one can repeat: each module answers one question about an engine, measures all sides of it in one run,
+//! alternating, and prints hardware, settings and durability beside the numbers.
 //!
 //! [`raw`]: what do queue semantics cost over appending the same bytes to a log? [`store`]: how does the engine compare
 //! with a general store doing the same work? [`backlog`]: what do ten million waiting jobs cost? [`timers`]: how punctual
 //! are due jobs, and how quiet is the engine while nothing is due? [`many`]: do many queues, or many groups, slow it down?
-//! [`http`]: what does the server cost over the wire it speaks on?
+//! [`http`]: what does the server cost over the wire it speaks on? [`redis`]: what do Redis itself and other queues on it do?
 //!
 //! The machine is often shared, so ratios, CPU time per job and bytes per job say more than rates do.
 
@@ -17,6 +17,7 @@ pub mod http;
 pub mod many;
 mod plan;
 pub mod raw;
+pub mod redis;
 #[cfg(feature = "redb")]
 pub mod store;
 mod table;
@@ -76,6 +77,8 @@ pub fn run(plan: &Plan) -> Result<()> {
             "many" => many::run(plan)?,
             "http" => http::run(plan)?,
             "waiting" => http::run_waiting(plan)?,
+            "redis" => redis::run(plan)?,
+            "redis-waiting" => redis::run_waiting(plan)?,
             other => return Err(format!("{other:?} is not built in").into()),
         }
     }

@@ -17,6 +17,9 @@ questions (all of them if none is named):
   many      many queues, and many groups of a fair queue
   http      the server against bytes that only go there and back
   waiting   how soon leases that wait at the server are answered
+  redis     Redis commands and other queues on Redis; starts a redis-server of its own
+  redis-waiting
+            how soon they handle what is pushed or falls due
 
 options:
   --dir DIR         where to put the data; a temporary directory below it is used and removed (default .)
@@ -25,9 +28,10 @@ options:
   --in-flight N     how many batches are under way at once (default 4)
   --backlog N       how many jobs wait in `backlog` (default 10000000)
   --far N           how many jobs are due far in the future in `timers` (default 1000000)
-  --due N           how many jobs fall due within ten seconds in `timers` (default 10000)
+  --due N           how many jobs fall due within ten seconds (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
   --auxo PROGRAM    the server for `http` and `waiting` (default: the program auxo beside this one)
+  --peers DIR       where other queues are for `redis` and `redis-waiting` (default benches/peers)
   --segment MIB     the size of the engine's segments (default 64)";
 
 const QUESTIONS: &[&str] = &[
@@ -41,6 +45,8 @@ const QUESTIONS: &[&str] = &[
     "many",
     "http",
     "waiting",
+    "redis",
+    "redis-waiting",
 ];
 
 /// The settings of a run.
@@ -68,6 +74,8 @@ pub struct Plan {
     pub segment: u64,
     /// The server's program.
     pub auxo: Option<PathBuf>,
+    /// Where other queues are.
+    pub peers: PathBuf,
     /// The part of a question that this process was started for.
     pub part: Option<String>,
     /// What leads a new process of this program back here.
@@ -89,6 +97,7 @@ impl Plan {
             idle: Duration::from_secs(10),
             segment: 64 << 20,
             auxo: None,
+            peers: PathBuf::from("benches/peers"),
             part: None,
             again: again.iter().map(|arg| (*arg).to_owned()).collect(),
         };
@@ -116,6 +125,7 @@ impl Plan {
                 "--idle" => plan.idle = span(&arg, &value)?,
                 "--segment" => plan.segment = number::<u64>(&arg, &value)? << 20,
                 "--auxo" => plan.auxo = Some(value.into()),
+                "--peers" => plan.peers = value.into(),
                 "--part" => plan.part = Some(value),
                 _ => return Err(format!("there is no option {arg}")),
             }
