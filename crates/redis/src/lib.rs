@@ -6,5 +6,7 @@
 pub mod keys;
 mod link;
 mod script;
+pub mod url;
 
 pub use link::Link;
+pub use url::StoreUrl;

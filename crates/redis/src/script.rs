@@ -38,7 +38,11 @@ impl Script {
             let mut text = String::new();
             for (name, part) in NAMES {
                 // A script that does not use a name does not pay for it.
-                if self.parts.iter().any(|text| text.contains(&format!("K_{name}"))) {
+                if self
+                    .parts
+                    .iter()
+                    .any(|text| text.contains(&format!("K_{name}")))
+                {
                     let _ = writeln!(text, "local K_{name} = root .. '{part}'");
                 }
             }
