@@ -40,8 +40,29 @@ pub fn run_case(make: impl AsyncFn() -> Bench, case: impl AsyncFn(&Bench)) {
 /// Expands to one test per case.
 #[macro_export]
 macro_rules! suite {
-    ($make:ident) => {
-        $crate::tests! { $make;
+    ($make:ident $(, $more:ident)*) => {
+        $crate::all! { tests $make }
+        $($crate::more! { tests $make $more })*
+    };
+}
+
+/// Runs every case within one test, for engines on servers that take long to start.
+#[macro_export]
+macro_rules! run_all {
+    ($make:ident $(, $more:ident)*) => {{
+        let mut failed: Vec<&str> = Vec::new();
+        $crate::all! { each $make failed }
+        $($crate::more! { each $make $more failed })*
+        assert!(failed.is_empty(), "{} cases failed: {failed:?}", failed.len());
+    }};
+}
+
+/// The cases that every engine is asked for.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! all {
+    ($with:ident $make:ident $($failed:ident)?) => {
+        $crate::$with! { $make $($failed)?;
             books {
                 the_books_say_where_every_job_went
                 counts_follow_the_clock
@@ -290,18 +311,14 @@ macro_rules! suite {
             }
         }
     };
-    ($make:ident, $($more:ident),+) => {
-        $crate::suite! { $make }
-        $($crate::more! { $make $more })+
-    };
 }
 
-/// Expands to the cases that only some engines can be asked for.
+/// The cases that only some engines can be asked for.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! more {
-    ($make:ident steady) => {
-        $crate::tests! { $make;
+    ($with:ident $make:ident steady $($failed:ident)?) => {
+        $crate::$with! { $make $($failed)?;
             steady {
                 a_clock_set_forward_ends_no_lease
                 a_clock_set_back_prolongs_no_lease
@@ -313,8 +330,8 @@ macro_rules! more {
             }
         }
     };
-    ($make:ident restarts) => {
-        $crate::tests! { $make;
+    ($with:ident $make:ident restarts $($failed:ident)?) => {
+        $crate::$with! { $make $($failed)?;
             restart {
                 jobs_in_every_state_survive
                 opening_again_and_again_changes_nothing
@@ -355,5 +372,21 @@ macro_rules! tests {
                 }
             )*
         })*
+    };
+}
+
+/// Runs each case of a list, and notes which fail.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each {
+    ($make:ident $failed:ident; $($theme:ident { $($case:ident)* })*) => {
+        $($(
+            let name = concat!(stringify!($theme), "::", stringify!($case));
+            println!("{name}");
+            let run = || $crate::suite::run_case(&$make, $crate::suite::$theme::$case);
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                $failed.push(name);
+            }
+        )*)*
     };
 }

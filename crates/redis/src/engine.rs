@@ -11,7 +11,7 @@ use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::queue::QueueInfo;
 use auxo_core::time::Timestamp;
-use auxo_core::{NewJob, QueueName, Result};
+use auxo_core::{Code, Error, NewJob, QueueName, Result};
 use futures_util::FutureExt;
 use tokio::sync::broadcast;
 
@@ -20,30 +20,21 @@ use crate::gather::Gather;
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::store::{Store, items, number};
+use crate::url::{Kind, StoreUrl};
 use crate::{look, push, schedules, script, settle};
 
 /// How long a look into the letter box lasts before the next.
 const LETTERS: Duration = Duration::from_secs(10);
 
-/// How a store is opened.
-#[derive(Clone)]
+/// Into how many shards a new store on a cluster is split, unless its URL says otherwise. More than nodes, so that a node that
+/// is added later has something to take over.
+const CLUSTER_SHARDS: u16 = 16;
+
+/// How a store is opened, besides what its URL says.
+#[derive(Clone, Default)]
 pub struct Options {
-    /// What the names of its keys begin with.
-    pub prefix: String,
-    /// The number of shards of a new store.
-    pub shards: u16,
     /// A clock instead of Redis' own, for tests.
     pub clock: Option<Arc<dyn Clock>>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            prefix: "auxo".into(),
-            shards: 1,
-            clock: None,
-        }
-    }
 }
 
 /// The queue on Redis.
@@ -55,14 +46,19 @@ pub struct RedisEngine {
 }
 
 impl RedisEngine {
-    /// Opens a store. It must be used within a tokio runtime.
-    pub async fn open(url: &str, options: Options) -> Result<RedisEngine> {
+    /// Opens the store at a URL. It must be used within a tokio runtime.
+    pub async fn open(url: &StoreUrl, options: Options) -> Result<RedisEngine> {
         let link = Link::open(url).await?;
         let told = options.clock.is_some();
         let clock = options.clock;
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new(Timestamp(0))));
-        let keys = Keys::new(&options.prefix);
-        let store = Arc::new(Store::new(link, keys, options.shards, clock, told)?);
+        let wished = url.shards().unwrap_or(match url.kind() {
+            Kind::Cluster { .. } => CLUSTER_SHARDS,
+            Kind::Single(_) | Kind::Sentinel { .. } => 1,
+        });
+        let mut store = Store::new(link, Keys::new(url.prefix()), wished, clock, told)?;
+        store.shards = shards(&store, wished, url.shards()).await?;
+        let store = Arc::new(store);
         let desks: Vec<_> = store
             .all()
             .map(|shard| Arc::new(Desk::new(shard)))
@@ -98,6 +94,22 @@ impl RedisEngine {
 
     fn desk_of(&self, queue: &QueueName) -> &Arc<Desk> {
         &self.desks[usize::from(self.store.shard_of(queue))]
+    }
+}
+
+/// The number of shards of the store: what it was made with, for jobs are found by it.
+async fn shards(store: &Store, wished: u16, said: Option<u16>) -> Result<u16> {
+    let mut call = store.call(&script::MAKE, 0);
+    call.arg(wished.to_string());
+    let made = number(store.run(call).await?)? as u16;
+    match said {
+        Some(said) if said != made => {
+            let text = format!(
+                "the store has {made} shards, not {said}: leave shards out of its URL, or move the jobs to a new store"
+            );
+            Err(Error::new(Code::Conflict, text))
+        }
+        _ => Ok(made),
     }
 }
 

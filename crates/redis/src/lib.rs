@@ -17,6 +17,8 @@ mod schedules;
 mod script;
 mod settle;
 mod store;
+pub mod url;
 
 pub use engine::{Options, RedisEngine};
 pub use link::Link;
+pub use url::StoreUrl;

@@ -1,27 +1,68 @@
 //! The way to Redis. Nobody else speaks to it.
+//!
+//! A [`Link`] knows which server has a key ([`route`]), keeps a few connections to each ([`node`]), and comes back by itself
+//! after anything that goes by. What it owes its callers is the truth about a call that failed:
+//!
+//! - [`Code::Unavailable`]: it was not done. It never left, or Redis said until the end that it cannot do it now.
+//! - [`Code::UnknownOutcome`]: it left, and no answer came; or too few replicas confirmed it. A script that changes nothing is
+//!   sent again instead.
+//! - Everything else is Redis' own answer.
+//!
+//! The cluster client of the `redis` crate is not used: it sends a call again whose answer was lost, and a script that changed
+//! something must not run twice without its caller knowing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use auxo_core::{Code, Error, Result};
-use bytes::Bytes;
+#[cfg(doc)]
+use auxo_core::Code;
+use auxo_core::Result;
+use redis::Cmd;
 pub use redis::Value;
-use redis::aio::MultiplexedConnection;
-use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::script::Script;
+use crate::url::{Durability, StoreUrl};
 
-/// Connections to the nodes of a store, shared by all calls of a process.
+mod carry;
+mod cluster;
+mod commit;
+mod connection;
+mod dial;
+mod door;
+mod fault;
+mod lane;
+mod news;
+mod node;
+mod pace;
+mod pop;
+mod route;
+mod sentinel;
+mod slot;
+mod table;
+mod tls;
+
+use carry::Errand;
+use route::{Route, Task};
+
+/// Connections to the servers of a store, shared by all calls of a process.
 #[derive(Clone)]
 pub struct Link {
-    client: redis::Client,
-    connection: MultiplexedConnection,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    route: Arc<Route>,
+    durability: Durability,
+    timeout: Duration,
+    _tasks: Vec<Task>,
 }
 
 /// One call of a script on one shard.
 pub struct Call {
     script: &'static Script,
-    args: Vec<Vec<u8>>,
     key: String,
+    args: Vec<Vec<u8>>,
 }
 
 impl Call {
@@ -29,8 +70,8 @@ impl Call {
     pub fn new(script: &'static Script, key: String) -> Call {
         Call {
             script,
-            args: Vec::new(),
             key,
+            args: Vec::new(),
         }
     }
 
@@ -39,74 +80,98 @@ impl Call {
         self.args.push(arg.into());
         self
     }
+
+    fn command(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(self.script.hash()).arg(1).arg(&self.key);
+        for arg in &self.args {
+            command.arg(arg);
+        }
+        command
+    }
 }
 
 impl Link {
-    /// Connects.
-    pub async fn open(url: &str) -> Result<Link> {
-        let client = redis::Client::open(url).map_err(failed)?;
-        let connection = client.get_multiplexed_async_connection().await;
-        Ok(Link {
-            connection: connection.map_err(failed)?,
-            client,
-        })
+    /// Connects. A store that cannot be reached now is an error that says why; one that went away later comes back by itself.
+    pub async fn open(url: &StoreUrl) -> Result<Link> {
+        let (route, tasks) = Route::open(url).await?;
+        let link = Link {
+            inner: Arc::new(Inner {
+                route,
+                durability: url.durability(),
+                timeout: url.timeout(),
+                _tasks: tasks,
+            }),
+        };
+        // A server that is still loading answers, but not this.
+        link.command(None, &[b"PING"]).await?;
+        Ok(link)
     }
 
-    /// Runs a script on the node that has its key.
+    /// Runs a script on the server that has its key.
     pub async fn run(&self, call: Call) -> Result<Value> {
-        let mut connection = self.connection.clone();
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(call.script.hash()).arg(1).arg(&call.key);
-        for arg in &call.args {
-            command.arg(arg);
-        }
-        match command.query_async(&mut connection).await {
-            Err(error)
-                if error.kind() == redis::ErrorKind::Server(redis::ServerErrorKind::NoScript) =>
-            {
-                let mut load = redis::cmd("SCRIPT");
-                load.arg("LOAD").arg(call.script.source());
-                let _: Value = load.query_async(&mut connection).await.map_err(failed)?;
-                command.query_async(&mut connection).await.map_err(failed)
-            }
-            answer => answer.map_err(failed),
-        }
+        let writes = call.script.writes;
+        let errand = Errand {
+            what: call.script.name,
+            slot: Some(slot::slot(call.key.as_bytes())),
+            command: call.command(),
+            script: Some(call.script),
+            writes,
+            replicas: match self.inner.durability {
+                Durability::Replicated { replicas } if writes => Some(replicas),
+                _ => None,
+            },
+        };
+        self.carry(errand).await
     }
 
-    /// Waits for the next item of a list.
-    pub async fn pop(&self, key: &str, wait: Duration) -> Result<Option<Vec<u8>>> {
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-        let client = &self.client;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(failed)?;
-        let mut command = redis::cmd("BLPOP");
-        command.arg(key).arg(wait.as_secs_f64());
-        let popped: Option<(Vec<u8>, Vec<u8>)> =
-            command.query_async(&mut connection).await.map_err(failed)?;
-        Ok(popped.map(|(_, item)| item))
+    /// Runs a command that only reads on the server that has a key, or without a key on any. It may be sent more than once.
+    pub async fn command(&self, key: Option<&str>, parts: &[&[u8]]) -> Result<Value> {
+        self.carry(Errand {
+            what: &name(parts),
+            slot: key.map(|key| slot::slot(key.as_bytes())),
+            command: plain(parts),
+            script: None,
+            writes: false,
+            replicas: None,
+        })
+        .await
     }
 
-    /// What is published on a channel. `None` says that something may have been missed.
-    pub async fn subscribe(&self, channel: &str) -> Result<mpsc::Receiver<Option<Bytes>>> {
-        use futures_util::StreamExt;
-        let mut pubsub = self.client.get_async_pubsub().await.map_err(failed)?;
-        pubsub.subscribe(channel).await.map_err(failed)?;
-        let (sender, receiver) = mpsc::channel(1024);
-        tokio::spawn(async move {
-            let mut messages = pubsub.into_on_message();
-            while let Some(message) = messages.next().await {
-                let payload = Bytes::copy_from_slice(message.get_payload_bytes());
-                if sender.send(Some(payload)).await.is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(receiver)
+    /// Runs a command that only reads on every primary; the answers come with the address of who gave them.
+    pub async fn on_every_primary(&self, parts: &[&[u8]]) -> Result<Vec<(String, Value)>> {
+        let until = self.deadline();
+        let mut answers = Vec::new();
+        for node in self.inner.route.primaries() {
+            let answer = node
+                .ask(&plain(parts), until)
+                .await
+                .map_err(|fault| match fault {
+                    fault::Fault::Lost(why) => fault::Fault::Away(why).error(&name(parts)),
+                    fault => fault.error(&name(parts)),
+                })?;
+            answers.push((node.address().to_string(), answer));
+        }
+        Ok(answers)
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.inner.timeout
     }
 }
 
-fn failed(error: redis::RedisError) -> Error {
-    Error::new(Code::Unavailable, format!("redis: {error}"))
+fn plain(parts: &[&[u8]]) -> Cmd {
+    let mut command = Cmd::new();
+    for part in parts {
+        command.arg(*part);
+    }
+    command
 }
+
+fn name(parts: &[&[u8]]) -> String {
+    String::from_utf8_lossy(parts.first().unwrap_or(&b"".as_slice())).into_owned()
+}
+
+#[cfg(test)]
+#[path = "../tests/link/mod.rs"]
+mod tests;

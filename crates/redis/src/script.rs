@@ -75,7 +75,8 @@ macro_rules! scripts {
         );)*
 
         /// Every script.
-        pub static ALL: &[&Script] = &[$(&$name),*];
+        #[cfg(test)]
+        static ALL: &[&Script] = &[$(&$name),*];
     };
 }
 
@@ -91,9 +92,25 @@ scripts! {
     REGROUP "regroup" true [RECORDS QUEUES_PART PAGES];
     WAIT "wait" true [RECORDS QUEUES_PART];
     CATALOG "catalog" true [];
+    MAKE "make" true [];
     WATCH "watch" true [];
     FIND "find" false [RECORDS QUEUES_PART];
     LIST "list" false [RECORDS QUEUES_PART PAGES];
     QUEUES "queues" false [RECORDS QUEUES_PART];
     AUDIT "audit" false [RECORDS QUEUES_PART];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_says_what_it_gets_and_what_it_answers() {
+        for script in ALL {
+            let file = script.parts.last().expect("its own part is the last");
+            for word in ["\n-- KEYS  1 ", "\n-- ARGV  1 ", "\n-- ->    "] {
+                assert!(file.contains(word), "{} lacks{word}", script.name);
+            }
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! The contract of an engine, kept by a store of several shards.
 
-mod store;
-
-use store::make_sharded;
+use crate::store::make_sharded;
 
 auxo_conformance::suite!(make_sharded, restarts);

@@ -2,8 +2,6 @@
 //!
 //! `AUXO_RANDOM_SEEDS` sets how many seeds are tried.
 
-mod store;
-
 use auxo_conformance::{Bench, bench, random};
 
 const SEEDS: u64 = 10;
@@ -11,12 +9,12 @@ const STEPS: usize = 1000;
 
 #[test]
 fn engine_and_model_agree() {
-    agree(store::make);
+    agree(crate::store::make);
 }
 
 #[test]
 fn engine_and_model_agree_on_several_shards() {
-    agree(store::make_sharded);
+    agree(crate::store::make_sharded);
 }
 
 fn agree(make: impl AsyncFn() -> Bench) {

@@ -1,7 +1,5 @@
 //! The contract of an engine, kept on a single Redis.
 
-mod store;
-
-use store::make;
+use crate::store::make;
 
 auxo_conformance::suite!(make, restarts);

@@ -1,0 +1,200 @@
+//! Making a connection: the socket, TLS, who we are, and whether it is the server we want.
+
+use std::io;
+use std::time::Duration;
+
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::{RedisConnectionInfo, Value};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::connection::{Connection, Stream};
+use super::fault::Fault;
+use super::tls::Tls;
+use crate::url::{Address, Login, StoreUrl};
+
+/// How connections of one kind (to the servers, or to the sentinels) are made.
+pub(super) struct Dialer {
+    tls: Option<Tls>,
+    login: Option<Login>,
+    db: u32,
+    patience: Duration,
+}
+
+/// What a server has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    /// Any that answers.
+    Any,
+    /// A primary.
+    Primary,
+}
+
+impl Dialer {
+    /// To the servers.
+    pub(super) fn new(url: &StoreUrl) -> auxo_core::Result<Dialer> {
+        Ok(Dialer {
+            tls: url.tls().map(Tls::new).transpose()?,
+            login: url.login().cloned(),
+            db: url.db(),
+            patience: patience(url.timeout()),
+        })
+    }
+
+    /// To the sentinels.
+    pub(super) fn to_sentinels(url: &StoreUrl) -> auxo_core::Result<Dialer> {
+        Ok(Dialer {
+            login: url.sentinel_login().cloned(),
+            db: 0,
+            ..Dialer::new(url)?
+        })
+    }
+
+    /// How long making a connection may take.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// A connection that answered.
+    pub(super) async fn connect(&self, to: &Address, want: Want) -> Result<Connection, Fault> {
+        let until = Instant::now() + self.patience;
+        match tokio::time::timeout_at(until, self.open(to, want, until)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(self.silent(to)),
+        }
+    }
+
+    /// A connection for messages.
+    pub(super) async fn listen(&self, to: &Address) -> Result<redis::aio::PubSub, Fault> {
+        let until = Instant::now() + self.patience;
+        let listening = async {
+            let stream = self.stream(to).await?;
+            let mut greeting = RedisConnectionInfo::default().set_skip_set_lib_name();
+            if let Some(login) = &self.login {
+                greeting = greeting.set_password(&login.password);
+                if let Some(user) = &login.user {
+                    greeting = greeting.set_username(user);
+                }
+            }
+            redis::aio::PubSub::new(&greeting, stream)
+                .await
+                .map_err(|error| Fault::Away(format!("redis at {to} does not listen: {error}")))
+        };
+        match tokio::time::timeout_at(until, listening).await {
+            Ok(listening) => listening,
+            Err(_) => Err(self.silent(to)),
+        }
+    }
+
+    fn silent(&self, to: &Address) -> Fault {
+        let patience = auxo_core::text::duration(self.patience);
+        Fault::Away(format!("redis at {to} did not answer within {patience}"))
+    }
+
+    async fn open(&self, to: &Address, want: Want, until: Instant) -> Result<Connection, Fault> {
+        let connection = Connection::new(self.stream(to).await?)
+            .await
+            .map_err(|error| Fault::Away(format!("redis at {to} cannot be reached: {error}")))?;
+        self.greet(&connection, to, want, until).await?;
+        Ok(connection)
+    }
+
+    /// Says who we are. The last question shows that somebody is there: a server that hangs takes connections, too.
+    async fn greet(
+        &self,
+        connection: &Connection,
+        to: &Address,
+        want: Want,
+        until: Instant,
+    ) -> Result<(), Fault> {
+        let mut greeting = redis::pipe();
+        if let Some(login) = &self.login {
+            greeting.cmd("AUTH");
+            if let Some(user) = &login.user {
+                greeting.arg(user);
+            }
+            greeting.arg(&login.password);
+        }
+        if self.db != 0 {
+            greeting.cmd("SELECT").arg(self.db);
+        }
+        greeting.cmd(match want {
+            Want::Any => "PING",
+            Want::Primary => "ROLE",
+        });
+        let mut answers = match connection.ask_all(&greeting, until).await {
+            Ok(answers) => answers,
+            Err(Fault::Lost(why)) => return Err(Fault::Away(format!("{to}: {why}"))),
+            Err(fault) => return Err(fault),
+        };
+        let there = answers.pop();
+        for answer in answers {
+            answer.map_err(|fault| match fault {
+                Fault::Refused(refusal) => Fault::Denied(format!("{to}: {refusal}")),
+                fault => fault,
+            })?;
+        }
+        match (want, there) {
+            (_, Some(Err(Fault::Denied(why)))) if !why.starts_with("NOPERM") => {
+                Err(Fault::Denied(format!("{to}: {why}")))
+            }
+            (Want::Primary, Some(Err(Fault::Denied(why)))) => {
+                Err(Fault::Denied(format!("{to}: {why}")))
+            }
+            (Want::Primary, Some(Ok(role))) if !is_primary(&role) => {
+                Err(Fault::Away(format!("redis at {to} is not a primary")))
+            }
+            // Closed at once, as when there are too many connections.
+            (_, Some(Err(Fault::Refused(refusal)))) if refusal.code == "ERR" => {
+                Err(Fault::Away(format!("redis at {to}: {refusal}")))
+            }
+            // A server that is loading is there, and so is one that we may not ask whether it is.
+            _ => Ok(()),
+        }
+    }
+
+    async fn stream(&self, to: &Address) -> Result<Stream, Fault> {
+        let unreachable =
+            |error: io::Error| Fault::Away(format!("redis at {to} cannot be reached: {error}"));
+        match to {
+            Address::Tcp(host, port) => {
+                let socket = tcp(host, *port).await.map_err(unreachable)?;
+                match &self.tls {
+                    Some(tls) => tls.wrap(host, socket).await.map_err(unreachable),
+                    None => Ok(Box::pin(socket)),
+                }
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let socket = tokio::net::UnixStream::connect(path).await;
+                Ok(Box::pin(socket.map_err(unreachable)?))
+            }
+            #[cfg(not(unix))]
+            Address::Unix(_) => Err(unreachable(io::ErrorKind::Unsupported.into())),
+        }
+    }
+}
+
+/// Making a connection must leave time for another, to another server.
+fn patience(timeout: Duration) -> Duration {
+    (timeout / 3).max(Duration::from_secs(1)).min(timeout)
+}
+
+async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect((host, port)).await?;
+    socket.set_nodelay(true)?;
+    // A host that vanished says nothing; without this, whoever only listens would wait for ever.
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(15))
+        .with_interval(Duration::from_secs(5));
+    SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
+    Ok(socket)
+}
+
+/// Whether an answer to `ROLE` is a primary's.
+pub(super) fn is_primary(role: &Value) -> bool {
+    let Value::Array(role) = role else {
+        return false;
+    };
+    matches!(role.first(), Some(Value::BulkString(name)) if name == b"master")
+}

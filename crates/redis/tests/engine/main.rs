@@ -1,0 +1,10 @@
+//! The engine on real servers: the contract on one, on several shards, on a cluster, through sentinels; and against the model.
+
+#[path = "../servers/mod.rs"]
+mod servers;
+
+mod random;
+mod sets;
+mod sharded;
+mod single;
+mod store;

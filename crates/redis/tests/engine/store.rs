@@ -1,0 +1,65 @@
+//! An engine on the test bench: a store of its own on a Redis that is already there, or on one of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use auxo_conformance::Bench;
+use auxo_conformance::bench::Later;
+use auxo_core::Engine;
+use auxo_core::clock::ManualClock;
+use auxo_redis::{Options, RedisEngine};
+
+use crate::servers::Single;
+
+/// What must live as long as an engine.
+type Held = Arc<dyn std::any::Any + Send + Sync>;
+
+/// An empty store on a server of its own.
+pub async fn make() -> Bench {
+    alone("").await
+}
+
+/// With so many shards that every queue of a case is likely to be elsewhere.
+pub async fn make_sharded() -> Bench {
+    alone("?shards=7").await
+}
+
+async fn alone(options: &str) -> Bench {
+    let server = Single::start(&[]);
+    let url = server.url(options);
+    open(url, ManualClock::at(1_700_000_000_000), Arc::new(server)).await
+}
+
+/// An empty store beside others, each with a prefix of its own. The URL ends where the prefix is to follow.
+pub async fn beside(url: &str) -> Bench {
+    static STORES: AtomicUsize = AtomicUsize::new(0);
+    let number = STORES.fetch_add(1, Ordering::Relaxed);
+    let url = format!("{url}prefix=s{number}");
+    open(url, ManualClock::at(1_700_000_000_000), Arc::new(())).await
+}
+
+/// `held` lives as long as the engine.
+fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
+    Box::pin(async move {
+        let options = Options {
+            clock: Some(clock.clone()),
+        };
+        let parsed = url.parse().expect("a good URL");
+        let engine = RedisEngine::open(&parsed, options).await;
+        let engine = Arc::new(engine.expect("the store opens"));
+        let again = clock.clone();
+        Bench {
+            engine: engine.clone(),
+            clock,
+            steady: false,
+            reopen: Some(Arc::new(move || {
+                let (engine, url) = (engine.clone(), url.clone());
+                let (clock, held) = (again.clone(), held.clone());
+                Box::pin(async move {
+                    engine.close().await.expect("the store closes");
+                    open(url, clock, held).await
+                })
+            })),
+        }
+    })
+}

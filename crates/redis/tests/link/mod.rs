@@ -1,0 +1,78 @@
+//! The link with real servers. It lies beside the servers of the tests, and is a part of the crate, because scripts cannot be
+//! made outside of it.
+
+use std::time::{Duration, Instant};
+
+use auxo_core::{Code, Error, Result};
+
+use super::{Call, Link, Value};
+use crate::script::Script;
+
+mod cluster;
+mod listen;
+mod replicas;
+mod sentinel;
+#[path = "../servers/mod.rs"]
+mod servers;
+mod single;
+mod tls;
+mod trouble;
+mod url;
+
+static BUMP: Script = Script::new("bump", true, &["return redis.call('INCR', KEYS[1])"]);
+static READ: Script = Script::new(
+    "read",
+    false,
+    &["return tonumber(redis.call('GET', KEYS[1]) or 0)"],
+);
+static BROKEN: Script = Script::new("broken", true, &["return redis.call('NOSUCHCOMMAND')"]);
+
+const KEY: &str = "auxo{0}:meta";
+
+async fn open(url: &str) -> Link {
+    try_open(url).await.expect("a link")
+}
+
+async fn try_open(url: &str) -> Result<Link> {
+    Link::open(&url.parse().expect("a good URL")).await
+}
+
+/// The error of a link that cannot be opened.
+async fn refused(url: &str) -> Error {
+    match try_open(url).await {
+        Ok(_) => panic!("{url} was opened"),
+        Err(error) => error,
+    }
+}
+
+async fn run(link: &Link, script: &'static Script, key: &str) -> Result<i64> {
+    match link.run(Call::new(script, key.to_owned())).await? {
+        Value::Int(number) => Ok(number),
+        other => panic!("no number: {other:?}"),
+    }
+}
+
+/// Adds one to a counter.
+async fn bump(link: &Link, key: &str) -> Result<i64> {
+    run(link, &BUMP, key).await
+}
+
+/// Reads a counter.
+async fn read(link: &Link, key: &str) -> Result<i64> {
+    run(link, &READ, key).await
+}
+
+#[track_caller]
+fn is(error: &Error, code: Code, text: &str) {
+    let good = error.code() == code && error.message().contains(text);
+    assert!(good, "expected {code} with {text:?}: {error}");
+}
+
+/// Whether something took less than it may.
+#[track_caller]
+fn within(most: Duration, began: Instant) {
+    let took = began.elapsed();
+    assert!(took < most, "it took {took:?}");
+}
+
+const SECOND: Duration = Duration::from_secs(1);

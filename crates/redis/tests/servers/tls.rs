@@ -1,0 +1,101 @@
+//! Certificates for a test, made by the `openssl` command.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An authority of our own, a certificate for 127.0.0.1, and one for a client.
+pub struct Certificates {
+    dir: tempfile::TempDir,
+}
+
+impl Certificates {
+    /// Makes them.
+    pub fn make() -> Certificates {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let certificates = Certificates { dir };
+        let ca = [
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=test authority",
+            "-keyout",
+            "ca.key",
+            "-out",
+            "ca.pem",
+            "-addext",
+            "basicConstraints=critical,CA:TRUE",
+        ];
+        certificates.openssl(&ca);
+        certificates.sign("server", "subjectAltName=IP:127.0.0.1,DNS:localhost");
+        certificates.sign("client", "subjectAltName=DNS:client");
+        certificates
+    }
+
+    fn sign(&self, name: &str, extension: &str) {
+        let (key, request, certificate) = (
+            format!("{name}.key"),
+            format!("{name}.csr"),
+            format!("{name}.pem"),
+        );
+        let subject = format!("/CN={name}");
+        self.openssl(&[
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-subj",
+            &subject,
+            "-keyout",
+            &key,
+            "-out",
+            &request,
+        ]);
+        std::fs::write(self.file("extensions"), extension).expect("a file");
+        self.openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-days",
+            "2",
+            "-CAcreateserial",
+            "-extfile",
+            "extensions",
+            "-out",
+            &certificate,
+        ]);
+    }
+
+    fn openssl(&self, args: &[&str]) {
+        let output = Command::new("openssl")
+            .args(args)
+            .current_dir(self.dir.path())
+            .output();
+        let output = output.expect("the openssl command; install the package openssl");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "openssl {args:?}: {said}");
+    }
+
+    /// One of `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Where they are.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+}
