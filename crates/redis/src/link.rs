@@ -61,7 +61,7 @@ struct Inner {
 /// One call of a script on one shard.
 pub struct Call {
     script: &'static Script,
-    key: String,
+    keys: Vec<String>,
     args: Vec<Vec<u8>>,
 }
 
@@ -70,9 +70,15 @@ impl Call {
     pub fn new(script: &'static Script, key: String) -> Call {
         Call {
             script,
-            key,
+            keys: vec![key],
             args: Vec::new(),
         }
+    }
+
+    /// One more key, of the same shard.
+    pub fn key(&mut self, key: String) -> &mut Call {
+        self.keys.push(key);
+        self
     }
 
     /// One more argument.
@@ -83,7 +89,10 @@ impl Call {
 
     fn command(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(self.script.hash()).arg(1).arg(&self.key);
+        command
+            .arg(self.script.hash())
+            .arg(self.keys.len())
+            .arg(&self.keys);
         for arg in &self.args {
             command.arg(arg);
         }
@@ -113,7 +122,7 @@ impl Link {
         let writes = call.script.writes;
         let errand = Errand {
             what: call.script.name,
-            slot: Some(slot::slot(call.key.as_bytes())),
+            slot: Some(slot::slot(call.keys[0].as_bytes())),
             command: call.command(),
             script: Some(call.script),
             writes,

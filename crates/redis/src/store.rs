@@ -80,6 +80,7 @@ impl Store {
     /// A call of a script on a shard.
     pub fn call(&self, script: &'static Script, shard: u16) -> Call {
         let mut call = Call::new(script, self.keys.part(shard, "META"));
+        call.key(self.keys.part(shard, "ABSENT"));
         match self.told {
             true => call.arg(self.clock.now().wall.0.to_string()),
             false => call.arg(""),

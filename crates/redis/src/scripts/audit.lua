@@ -1,7 +1,7 @@
 
 -- A piece of the stored jobs, each with the places where it is found.
 --
--- KEYS  1 the root of the shard
+-- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the cursor, '0' at first   4 about how many jobs
 -- ->    the next cursor, '0' at the end, and for each job: id, state, reason, queue, size, problem
 

@@ -1,7 +1,7 @@
 
 -- One job, by its id or by its key.
 --
--- KEYS  1 the root of the shard
+-- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the id, or nothing   4 the queue   5 the key
 -- ->    the time, and id, record, life and score; no more than the time if there is none
 

@@ -1,7 +1,7 @@
 
 -- A page of a queue's jobs: those that wait in the order of their turn, then the leased, the dead, the done.
 --
--- KEYS  1 the root of the shard
+-- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the queue   4 the part: 0 waiting, 1 leased, 2 dead, 3 done
 --       5 the priority, 6 the score and 7 the id after which to go on, or nothing   8 how many at most
 -- ->    the time, where to go on (priority, score, id; nothing at the end of the part), and id, record, life and score of each

@@ -1,7 +1,7 @@
 
 -- A new store is made, or one that there is found.
 --
--- KEYS  1 the root of the first shard
+-- KEYS  1 the root of the first shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the number of shards of a new store
 -- ->    the number of shards that it has
 

@@ -1,7 +1,7 @@
 
 -- Queues: settings, counts, books.
 --
--- KEYS  1 the root of the shard
+-- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   then the names; or, after '', the name after which to go on and how many
 -- ->    the time, and for each queue that there is: name, settings, the counts of COUNTS, ready, scheduled, done and kept,
 --       the next due time or 0, when the rate allows the next lease or 0, how many processes wait

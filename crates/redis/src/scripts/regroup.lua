@@ -1,7 +1,7 @@
 
 -- Gathers the groups of a queue that was made fair, or scatters those of one that is so no more, piece by piece.
 --
--- KEYS  1 the root of the shard
+-- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the queue   4 the priority, 5 the score and 6 the id after which to go on, or
 --       nothing
 -- ->    where to go on, or nothing when all is done

@@ -1,7 +1,7 @@
 
 -- A process that was told of a queue, or waits for it, does so no more.
 --
--- KEYS  1 the root of the shard
+-- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the process   then the queues that nobody in it waits for
 -- ->    1
 
