@@ -24,7 +24,8 @@
 //! # async fn send(text: &str) -> Result<(), String> { assert_eq!(text, "hello, ada"); Ok(()) }
 //! ```
 //!
-//! `Auxo::connect("http://127.0.0.1:8000")` is the same handle to a server that other programs share.
+//! `Auxo::connect("http://127.0.0.1:8000")` is the same handle to a server that other programs share, and
+//! `Auxo::connect("redis://127.0.0.1:6379")` to a Redis that they share.
 //!
 //! A job that was accepted is on disk. A job that is leased belongs to one worker, until it is settled or its lease ends; then
 //! it comes back. So a job runs at least once, and a handler should not mind running twice.
@@ -42,7 +43,9 @@ pub use auxo_core::{Code, Error, Job, JobId, JobSpec, QueueName, Result, State, 
 
 #[cfg(feature = "embedded")]
 pub use auxo_client::Builder;
+#[cfg(any(feature = "http", feature = "redis"))]
+pub use auxo_client::Connector;
 #[cfg(feature = "http")]
-pub use auxo_client::{Connector, Remote};
+pub use auxo_client::Remote;
 #[cfg(feature = "embedded")]
 pub use auxo_embedded::{Options, Report as SalvageReport, Sync, salvage};

@@ -1,25 +1,32 @@
-//! Connecting to a server.
+//! Connecting to a server, or to a Redis.
 
 use std::sync::Arc;
+#[cfg(feature = "http")]
 use std::time::Duration;
 
-use auxo_core::Result;
+#[cfg(not(all(feature = "http", feature = "redis")))]
+use auxo_core::Error;
 use auxo_core::limits::Limits;
 use auxo_core::service::Service;
+use auxo_core::{Engine, Result};
 
 use crate::handle::Auxo;
+#[cfg(feature = "http")]
 use crate::remote::{Remote, Settings};
 
-/// How to connect to a server; see [`Auxo::connector`].
+/// How to connect to a server or a Redis; see [`Auxo::connector`].
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Connector {
+    #[cfg(feature = "http")]
     settings: Settings,
     limits: Limits,
 }
 
 impl Connector {
-    /// How long a connection may take to be made. The default is 5 seconds.
+    /// How long a connection to a server may take to be made. The default is 5 seconds. (The URL of a Redis has its own
+    /// `timeout`.)
+    #[cfg(feature = "http")]
     pub fn connect_timeout(mut self, time: Duration) -> Connector {
         self.settings.connect_time = time;
         self
@@ -27,6 +34,7 @@ impl Connector {
 
     /// How long a call may take with all its tries, besides what a lease waits for. The default is 40 seconds, more than a
     /// server gives itself.
+    #[cfg(feature = "http")]
     pub fn timeout(mut self, time: Duration) -> Connector {
         self.settings.answer_time = time;
         self
@@ -38,20 +46,39 @@ impl Connector {
         self
     }
 
-    /// A handle to the server at this URL. Nothing is sent before the first call, so the server need not be there yet.
+    /// A handle to the server at this URL, which need not be there yet: nothing is sent before the first call. Or to the Redis
+    /// at this URL, which must be.
     pub async fn connect(self, url: &str) -> Result<Auxo> {
-        let remote = Remote::with_settings(url, self.settings)?;
-        Ok(Auxo::with_service(Service::new(
-            Arc::new(remote),
-            self.limits,
-        )))
+        let engine = self.engine(url).await?;
+        Ok(Auxo::with_service(Service::new(engine, self.limits)))
+    }
+
+    async fn engine(&self, url: &str) -> Result<Arc<dyn Engine>> {
+        if url.starts_with("redis") {
+            #[cfg(feature = "redis")]
+            return Ok(Arc::new(
+                auxo_redis::RedisEngine::open(&url.parse()?, auxo_redis::Options::default())
+                    .await?,
+            ));
+            #[cfg(not(feature = "redis"))]
+            return Err(Error::bad_request(
+                "this program was built without the feature `redis`",
+            ));
+        }
+        #[cfg(feature = "http")]
+        return Ok(Arc::new(Remote::with_settings(url, self.settings.clone())?));
+        #[cfg(not(feature = "http"))]
+        Err(Error::bad_request(
+            "this program was built without the feature `http`",
+        ))
     }
 }
 
 impl Auxo {
-    /// A handle to a server, such as `http://127.0.0.1:8000`. It must be used within a tokio runtime.
+    /// A handle to a server, such as `http://127.0.0.1:8000`, or to a Redis or Valkey without any server in between:
+    /// `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…`. It must be used within a tokio runtime.
     ///
-    /// Nothing is sent before the first call. Connections are kept and shared by all clones. Reading, and pushing jobs that
+    /// To a server nothing is sent before the first call. Connections are kept and shared by all clones. Reading, and pushing jobs that
     /// have a [key](crate::Draft::key), is tried again when the server does not answer. Any other call that was sent and got
     /// no answer is `unknown_outcome`; one that never left is `unavailable`.
     ///

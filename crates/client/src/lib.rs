@@ -25,14 +25,14 @@
 //! # }
 //! ```
 //!
-//! `Auxo::open` is a local directory, `Auxo::connect` a server; what follows is the same.
+//! `Auxo::open` is a local directory, `Auxo::connect` a server or a Redis; what follows is the same.
 //!
 //! [`Auxo`] is cheap to clone and can be used from many tasks at once. [`Queue`] pushes, [`Request`] asks for jobs and gets
 //! [`Lease`]s, [`Topic`] fans out. What they do not offer is one step away: [`Auxo::service`] is the whole queue.
 
 #[cfg(feature = "embedded")]
 mod builder;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "redis"))]
 mod connect;
 mod draft;
 mod handle;
@@ -45,7 +45,7 @@ mod topic;
 
 #[cfg(feature = "embedded")]
 pub use builder::Builder;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "redis"))]
 pub use connect::Connector;
 pub use draft::{Draft, Plan};
 pub use handle::Auxo;

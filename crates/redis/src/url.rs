@@ -86,6 +86,17 @@ pub enum Durability {
     None,
 }
 
+impl Durability {
+    /// The word for it in a URL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Durability::Async => "async",
+            Durability::Replicated { .. } => "replicated",
+            Durability::None => "none",
+        }
+    }
+}
+
 /// Files for TLS. Without any of them, the authorities of the system are trusted and we show no certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use auxo::Sync;
 use auxo::core::text;
+use auxo_redis::StoreUrl;
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -29,7 +30,7 @@ Examples:
 
 A setting is taken from the flag, else from AUXO_… in the environment, else from the file, else
 from the default. The file is ./auxo.toml unless --config or AUXO_CONFIG names another:
-  data = \"./auxo-data\"
+  data = \"./auxo-data\"               or: store = \"redis://127.0.0.1:6379\"
   http = \"127.0.0.1:8000\"
   sync = \"interval:50ms\"";
 
@@ -55,6 +56,10 @@ pub struct Flags {
     /// The file with settings; ./auxo.toml is read if it is there.
     #[arg(long, env = "AUXO_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The Redis or Valkey that keeps the jobs, instead of a data directory: redis://…, rediss://…,
+    /// redis+sentinel://… or redis+cluster://….
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// Where to listen; 127.0.0.1:8000 unless said.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -82,11 +87,9 @@ pub struct Flags {
 #[derive(Debug)]
 pub struct Config {
     /// Where the jobs are kept.
-    pub data: PathBuf,
+    pub place: Place,
     /// Where to listen.
     pub http: SocketAddr,
-    /// When an answered call is safe.
-    pub sync: Sync,
     /// The most connections at once.
     pub connections: usize,
     /// How long running requests may go on after a stop.
@@ -97,6 +100,20 @@ pub struct Config {
     pub log: LevelFilter,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
+}
+
+/// Where a server keeps its jobs.
+#[derive(Debug)]
+pub enum Place {
+    /// In a directory of its own.
+    Data {
+        /// Which.
+        path: PathBuf,
+        /// When an answered call is safe.
+        sync: Sync,
+    },
+    /// On Redis, with other servers.
+    Store(Box<StoreUrl>),
 }
 
 impl Config {
@@ -116,12 +133,8 @@ impl TryFrom<&Raw> for Config {
             _ => Err("write true or false".into()),
         })?;
         Ok(Config {
-            data: raw.read(Key::Data, |text| match text {
-                "" => Err("is empty".into()),
-                path => Ok(path.into()),
-            })?,
+            place: place(raw)?,
             http: raw.read(Key::Http, |text| address(text, insecure))?,
-            sync: raw.read(Key::Sync, sync)?,
             connections: raw.read(Key::Connections, |text| {
                 let count = args::count(text)?;
                 usize::try_from(count).map_err(|_| "is too many".into())
@@ -140,6 +153,39 @@ impl TryFrom<&Raw> for Config {
             file: raw.file().cloned(),
         })
     }
+}
+
+/// A directory, or a store on Redis: what is said about the one makes no sense for the other.
+fn place(raw: &Raw) -> Result<Place, Failure> {
+    let store: Option<StoreUrl> = raw.read(Key::Store, |text| match text {
+        "" => Ok(None),
+        url => url
+            .parse()
+            .map(Some)
+            .map_err(|error: auxo::Error| error.message().to_owned()),
+    })?;
+    let path = raw.read(Key::Data, |text| match text {
+        "" => Err("is empty".into()),
+        path => Ok(path.into()),
+    })?;
+    let sync = raw.read(Key::Sync, sync)?;
+    let Some(store) = store else {
+        return Ok(Place::Data { path, sync });
+    };
+    for key in [Key::Data, Key::Sync] {
+        if raw.is_set(key) {
+            return Err(Failure::Usage(format!(
+                "store and {} are both set; a store on Redis has no {}: leave one of them out",
+                key.as_str(),
+                if key == Key::Data {
+                    "directory"
+                } else {
+                    "sync, but durability in its URL"
+                }
+            )));
+        }
+    }
+    Ok(Place::Store(Box::new(store)))
 }
 
 fn address(text: &str, insecure: bool) -> Result<SocketAddr, String> {
@@ -200,9 +246,8 @@ fn show(flags: &Flags, data: Option<PathBuf>, context: &mut Context) -> Result<(
             output.json(&json!({ "key": key.as_str(), "value": value, "origin": origin }))
         });
     }
-    let row = |(key, value, origin): (Key, &str, String)| {
-        [key.as_str().to_owned(), value.to_owned(), origin]
-    };
+    let row =
+        |(key, value, origin): (Key, String, String)| [key.as_str().to_owned(), value, origin];
     output.table(1, ["SETTING", "VALUE", "FROM"], raw.all().map(row))
 }
 

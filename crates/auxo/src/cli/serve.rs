@@ -2,17 +2,18 @@
 
 use std::io::{self, ErrorKind, IsTerminal};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use auxo::core::Service;
 use auxo::core::text;
+use auxo::core::{Engine, Service};
 use auxo::{Code, Error, Limits, Options, Sync};
 use auxo_embedded::Embedded;
+use auxo_redis::RedisEngine;
 use auxo_server::{About, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::config::{Config, Flags, note_strangers, sync_text};
+use super::config::{Config, Flags, Place, note_strangers, sync_text};
 use super::context::{Context, Missing, SERVER, check};
 use super::failure::Failure;
 use super::signals::Signals;
@@ -21,6 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   auxo serve
   auxo serve --data /var/lib/auxo --http 127.0.0.1:9000
+  auxo serve --store redis://127.0.0.1:6379   the jobs are on Redis, shared by all servers there
   auxo serve --sync 50ms               faster; a power cut may take the last 50 ms
   auxo serve --config auxo.toml --log debug
 
@@ -45,10 +47,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     // The address first: a port that is taken leaves no new store behind.
     let listener =
         Server::listen(config.http).map_err(|error| cannot_listen(config.http, &error))?;
-    let service = open(&config).await?;
+    let (service, risks) = open(&config).await?;
     let settings = settings(&config, &room);
     let server = Server::new(listener, service.clone(), settings)?;
-    let served = serve(&config, server, &mut signals).await;
+    let served = serve(&config, &risks, server, &mut signals).await;
     let closed = service.close().await;
     served?;
     closed?;
@@ -103,29 +105,41 @@ fn room(wished: usize) -> Room {
     }
 }
 
-/// Opens the store, and makes it in a place that is empty.
-async fn open(config: &Config) -> Result<Arc<Service>, Failure> {
-    check(&config.data, Missing::Create)?;
-    let (path, options) = (
-        config.data.clone(),
-        Options {
-            sync: config.sync,
-            node: config.node.clone(),
-            ..Options::default()
-        },
-    );
-    // Reads a checkpoint and the log behind it: no place for an async worker thread.
-    let opened = tokio::task::spawn_blocking(move || Embedded::open(&path, options)).await;
-    let engine = opened.map_err(|error| Error::new(Code::Internal, error.to_string()))??;
-    Ok(Arc::new(Service::new(Arc::new(engine), Limits::default())))
+/// Opens the store, and makes it in a place that is empty. Says what it can lose.
+async fn open(config: &Config) -> Result<(Arc<Service>, Vec<String>), Failure> {
+    let (engine, risks): (Arc<dyn Engine>, _) = match &config.place {
+        Place::Data { path, sync } => {
+            check(path, Missing::Create)?;
+            let (path, sync) = (path.clone(), *sync);
+            let options = Options {
+                sync,
+                node: config.node.clone(),
+                ..Options::default()
+            };
+            // Reads a checkpoint and the log behind it: no place for an async worker thread.
+            let opened = tokio::task::spawn_blocking(move || Embedded::open(&path, options)).await;
+            let engine =
+                opened.map_err(|error| Error::new(Code::Internal, error.to_string()))??;
+            let risk = format!("sync   {}: {}", sync_text(sync), risk(sync));
+            (Arc::new(engine), vec![risk])
+        }
+        Place::Store(url) => {
+            let engine = RedisEngine::open(url, auxo_redis::Options::default()).await?;
+            (Arc::new(engine), Vec::new())
+        }
+    };
+    Ok((Arc::new(Service::new(engine, Limits::default())), risks))
 }
 
 fn settings(config: &Config, room: &Room) -> Settings {
     Settings {
         about: About {
             name: config.node.clone(),
-            sync: sync_text(config.sync),
-            data: whole(&config.data).display().to_string(),
+            sync: match &config.place {
+                Place::Data { sync, .. } => sync_text(*sync),
+                Place::Store(url) => url.durability().as_str().to_owned(),
+            },
+            data: place_text(config),
         },
         connections: room.connections,
         descriptors: room.descriptors,
@@ -134,12 +148,23 @@ fn settings(config: &Config, room: &Room) -> Settings {
     }
 }
 
-fn whole(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+fn place_text(config: &Config) -> String {
+    match &config.place {
+        Place::Data { path, .. } => {
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            whole.display().to_string()
+        }
+        Place::Store(url) => url.to_string(),
+    }
 }
 
-async fn serve(config: &Config, server: Server, signals: &mut Signals) -> Result<(), Failure> {
-    greet(config, server.address()?);
+async fn serve(
+    config: &Config,
+    risks: &[String],
+    server: Server,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    greet(config, risks, server.address()?);
     let (tell, told) = tokio::sync::oneshot::channel::<()>();
     let mut running = std::pin::pin!(server.run(async {
         // The sender is only dropped with the whole call.
@@ -181,7 +206,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
 }
 
 /// Where it is, what it can lose, and what to do next.
-fn greet(config: &Config, address: SocketAddr) {
+fn greet(config: &Config, risks: &[String], address: SocketAddr) {
     note_strangers();
     if let Some(file) = &config.file {
         eprintln!("settings from {}", file.display());
@@ -193,8 +218,12 @@ fn greet(config: &Config, address: SocketAddr) {
         "auxo {} listens on http://{address}",
         env!("CARGO_PKG_VERSION")
     );
-    eprintln!("  data   {}", whole(&config.data).display());
-    eprintln!("  sync   {}: {}", sync_text(config.sync), risk(config.sync));
+    let place = match &config.place {
+        Place::Data { .. } => "data ",
+        Place::Store(_) => "store",
+    };
+    eprintln!("  {place}  {}", place_text(config));
+    risks.iter().for_each(|risk| eprintln!("  {risk}"));
     eprintln!("  docs   http://{address}/docs");
     eprintln!("try: {}", first_step(address));
 }

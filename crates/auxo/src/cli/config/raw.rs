@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use auxo_redis::StoreUrl;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -15,6 +16,7 @@ use super::snippet::snippet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Data,
+    Store,
     Http,
     Sync,
     Insecure,
@@ -25,8 +27,9 @@ pub enum Key {
 }
 
 impl Key {
-    const ALL: [Key; 8] = [
+    const ALL: [Key; 9] = [
         Key::Data,
+        Key::Store,
         Key::Http,
         Key::Sync,
         Key::Insecure,
@@ -40,6 +43,7 @@ impl Key {
     pub fn as_str(self) -> &'static str {
         match self {
             Key::Data => "data",
+            Key::Store => "store",
             Key::Http => "http",
             Key::Sync => "sync",
             Key::Insecure => "insecure",
@@ -57,6 +61,7 @@ impl Key {
     fn default(self) -> &'static str {
         match self {
             Key::Data => "./auxo-data",
+            Key::Store => "",
             Key::Http => "127.0.0.1:8000",
             Key::Sync => "always",
             Key::Insecure => "false",
@@ -134,7 +139,8 @@ impl Raw {
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<T, Failure> {
         let (text, origin) = &self.values[&key];
-        read(text).map_err(|problem| match (origin, &self.file) {
+        let text = shown(key, text);
+        read(&self.values[&key].0).map_err(|problem| match (origin, &self.file) {
             (Origin::File(at), Some(file)) => {
                 file.wrong(at.clone(), &format!("{}: {problem}", key.as_str()))
             }
@@ -145,13 +151,18 @@ impl Raw {
         })
     }
 
+    /// Whether anybody said what it is to be.
+    pub fn is_set(&self, key: Key) -> bool {
+        self.values[&key].1 != Origin::Default
+    }
+
     /// The file that was read.
     pub fn file(&self) -> Option<&PathBuf> {
         self.file.as_ref().map(|file| &file.path)
     }
 
     /// Every setting with its value and where it comes from.
-    pub fn all(&self) -> impl Iterator<Item = (Key, &str, String)> {
+    pub fn all(&self) -> impl Iterator<Item = (Key, String, String)> {
         self.values.iter().map(|(key, (text, origin))| {
             let from = match (origin, &self.file) {
                 (Origin::Flag, _) => format!("--{}", key.as_str()),
@@ -162,8 +173,17 @@ impl Raw {
                 }
                 _ => "default".to_owned(),
             };
-            (*key, text.as_str(), from)
+            (*key, shown(*key, text), from)
         })
+    }
+}
+
+/// A value as it may be shown: a URL can have a password in it.
+fn shown(key: Key, text: &str) -> String {
+    match (key, text.parse::<StoreUrl>()) {
+        (Key::Store, Ok(url)) => url.to_string(),
+        (Key::Store, Err(_)) if !text.is_empty() => "…".to_owned(),
+        _ => text.to_owned(),
     }
 }
 
@@ -176,6 +196,7 @@ fn given(flags: &Flags, data: Option<PathBuf>) -> Result<Vec<(Key, String)>, Fai
     let insecure = flags.insecure.then(|| "true".to_owned());
     let all = [
         (Key::Data, data),
+        (Key::Store, flags.store.clone()),
         (Key::Http, flags.http.clone()),
         (Key::Sync, flags.sync.clone()),
         (Key::Insecure, insecure),
