@@ -18,6 +18,7 @@ pub mod json;
 pub mod life;
 pub mod limits;
 pub mod queue;
+pub mod refusal;
 pub mod retry;
 pub mod schedule;
 pub mod service;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use auxo_core::engine::{Action, Audit, Cursor, Mode, Order, Page, Query, Steered, Target, Which};
 use auxo_core::job::Job;
-use auxo_core::life::State;
+use auxo_core::life::{Event, State};
 use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
 use auxo_core::time::{Timestamp, When};
-use auxo_core::{Code, Error, JobId, QueueName, Result};
+use auxo_core::{Error, JobId, QueueName, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
@@ -304,25 +304,19 @@ async fn steer_in(
         let state = state(answer[1]).ok_or_else(|| garbled("a state"))?;
         Ok(match answer[0] {
             1 => Ok(state),
-            0 => Err(Error::new(Code::NotFound, format!("there is no job {id}")).about(id)),
-            _ => {
-                let text = format!(
-                    "job {id} is {state}: {} is not possible",
-                    verb(&order.action)
-                );
-                Err(Error::new(Code::Conflict, text).about(id))
-            }
+            0 => Err(refusal::no_job(id)),
+            _ => Err(refusal::no_arrow(id, state, event(&order.action))),
         })
     };
     answer.chunks_exact(2).zip(ids).map(read).collect()
 }
 
-fn verb(action: &Action) -> &'static str {
+fn event(action: &Action) -> Event {
     match action {
-        Action::Kick => "a kick",
-        Action::Cancel => "cancelling it",
-        Action::Reschedule(_) => "another due time",
-        Action::Delete => "deleting it",
+        Action::Kick => Event::Kick,
+        Action::Cancel => Event::Cancel,
+        Action::Reschedule(_) => Event::Reschedule,
+        Action::Delete => Event::Delete,
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use auxo_core::engine::{Accepted, Pushed};
 use auxo_core::job::{OnDuplicate, Ttl};
 use auxo_core::time::{Timestamp, When};
-use auxo_core::{Code, Error, NewJob, QueueName, Result};
+use auxo_core::{JobId, NewJob, Result, refusal};
 
 use crate::bytes::{Pack, Unpack};
 use crate::link::Call;
-use crate::record::{garbled, id_of, pack_spec, state};
+use crate::record::{garbled, pack_spec, state};
 use crate::script;
 use crate::store::{Store, bytes};
 
@@ -45,13 +45,13 @@ pub async fn push(store: &Store, shard: u16, jobs: Vec<NewJob>) -> Result<Vec<Re
             let answer = answers.next();
             let answer = answer.ok_or_else(|| garbled("answers to fewer jobs"))?;
             if answer[0] != RUN {
-                pushes.push(pushed(answer, &job.queue)?);
+                pushes.push(pushed(answer, job)?);
                 continue;
             }
             let mut all = [0; ANSWER];
             all.copy_from_slice(answer);
             all[0] = 0;
-            let first = pushed(&all, &job.queue)??;
+            let first = pushed(&all, job)??;
             let mut id = first.id;
             pushes.push(Ok(first.clone()));
             for _ in left.by_ref() {
@@ -73,12 +73,10 @@ pub fn single(call: &mut Call, job: &NewJob) {
         .arg(pack_spec(&job.queue, &job.spec));
 }
 
-/// Reads the answers to pushes into these queues.
-pub fn answers(bytes: &[u8], queues: &[QueueName]) -> Result<Vec<Result<Pushed>>> {
-    let answers = bytes.chunks_exact(ANSWER).zip(queues);
-    answers
-        .map(|(answer, queue)| pushed(answer, queue))
-        .collect()
+/// Reads the answers to these pushes.
+pub fn answers(bytes: &[u8], jobs: &[NewJob]) -> Result<Vec<Result<Pushed>>> {
+    let answers = bytes.chunks_exact(ANSWER).zip(jobs);
+    answers.map(|(answer, job)| pushed(answer, job)).collect()
 }
 
 fn alike(a: &NewJob, b: &NewJob) -> bool {
@@ -125,34 +123,27 @@ fn head(run: &[NewJob]) -> Vec<u8> {
 }
 
 /// What came of one push; an outer error means that the answer makes no sense.
-fn pushed(answer: &[u8], queue: &QueueName) -> Result<Result<Pushed>> {
+fn pushed(answer: &[u8], job: &NewJob) -> Result<Result<Pushed>> {
+    let queue = &job.queue;
     let mut unpack = Unpack(answer);
-    let mut parts = || Some((unpack.u8()?, unpack.raw(8)?, unpack.u8()?, unpack.time()?));
+    let mut parts = || Some((unpack.u8()?, unpack.u64()?, unpack.u8()?, unpack.time()?));
     let (how, id, now, run_at) = parts().ok_or_else(|| garbled("an answer to a push"))?;
-    let id = id_of(id)?;
-    let full = |what| {
-        let text =
-            format!("queue {queue} has as many {what} as it may; try again when some are done");
-        Error::new(Code::QueueFull, text)
-    };
+    let state = state(now).ok_or_else(|| garbled("a state"))?;
+    // In a refusal for want of room the limit stands in the place of the id, and the count in that of the time.
     let how = match how {
         0 => Accepted::New,
         1 => Accepted::Existing,
         2 => Accepted::Replaced,
         10 => {
-            let text = format!("job {id} in queue {queue} has this key");
-            return Ok(Err(Error::new(Code::DuplicateKey, text).about(id)));
+            let key = job.spec.key.as_ref().map_or("", |key| &key.name);
+            return Ok(Err(refusal::duplicate_key(key, queue, JobId(id), state)));
         }
-        11 => {
-            let text = format!("queue {queue} is paused and takes no jobs");
-            return Ok(Err(Error::new(Code::QueuePaused, text)));
-        }
-        12 => return Ok(Err(full("jobs"))),
-        _ => return Ok(Err(full("bytes"))),
+        11 => return Ok(Err(refusal::paused(queue))),
+        12 => return Ok(Err(refusal::too_many_jobs(queue, run_at.0, id))),
+        _ => return Ok(Err(refusal::too_many_bytes(queue, run_at.0, id))),
     };
-    let state = state(now).ok_or_else(|| garbled("a state"))?;
     Ok(Ok(Pushed {
-        id,
+        id: JobId(id),
         state,
         run_at,
         how,

@@ -7,7 +7,7 @@ use auxo_core::json;
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Due, Now, Timestamp};
 use auxo_core::topic::Subscription;
-use auxo_core::{Code, Error, NewJob, QueueName, Result};
+use auxo_core::{NewJob, QueueName, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
@@ -181,7 +181,7 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
             let mut call = store.call(&script::CATALOG, 0);
             call.arg("unsubscribe").arg(format!("{topic}\0{name}"));
             match number(store.run(call).await?)? {
-                0 => Err(missing("subscription", &name)),
+                0 => Err(refusal::no_subscription(&topic, &name)),
                 _ => Ok(()),
             }
         }
@@ -217,7 +217,7 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
             }
             match found {
                 true => Ok(()),
-                false => Err(missing("schedule", &name)),
+                false => Err(refusal::no_schedule(&name)),
             }
         }
     }
@@ -227,10 +227,6 @@ async fn remove(store: &Store, shard: u16, schedule: &str) -> Result<bool> {
     let mut call = store.call(&script::CATALOG, shard);
     call.arg("unschedule").arg(schedule);
     Ok(number(store.run(call).await?)? > 0)
-}
-
-fn missing(what: &str, name: &str) -> Error {
-    Error::new(Code::NotFound, format!("there is no {what} {name:?}"))
 }
 
 /// Puts one job into the queue of each matching subscription, or none anywhere.
@@ -299,7 +295,7 @@ async fn copies(
             };
             push::single(&mut call, &job);
             places.push(place);
-            here.push(queue.clone());
+            here.push(job);
         }
     }
     let [taken, answer] = tuple(store.run(call).await?)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auxo_core::engine::{Extend, Extended, Outcome, Retry, Settle, Settled};
-use auxo_core::{Code, Error, JobId, Result, Token};
+use auxo_core::{JobId, Result, Token, refusal};
 
 use crate::bytes::{Pack, Unpack};
 use crate::push::by_shard;
@@ -46,7 +46,7 @@ async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<
         };
         let (held, state, has_due, due) = parts().ok_or_else(|| garbled("an end of a lease"))?;
         Ok(match held {
-            false => Err(lost(item.token)),
+            false => Err(refusal::lease_lost(item.token.job)),
             true => Ok(Settled {
                 id: item.token.job,
                 state,
@@ -111,14 +111,6 @@ fn token_of(pack: &mut Pack, token: Token) {
         .u64(token.nonce);
 }
 
-fn lost(token: Token) -> Error {
-    let text = format!(
-        "the lease of job {} is over: it was settled, or ran out, or never was",
-        token.job
-    );
-    Error::new(Code::LeaseLost, text).about(token.job)
-}
-
 /// Prolongs leases, each shard's in one step.
 pub async fn extend(store: &Arc<Store>, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
     let shard_of = |item: &Extend| shard(store, item.token.job);
@@ -148,7 +140,7 @@ async fn extend_in(store: &Store, shard: u16, items: Vec<Extend>) -> Result<Vec<
         let mut parts = || Some((unpack.u8()? == 1, unpack.u8()? == 1, unpack.time()?));
         let (held, cancel, deadline) = parts().ok_or_else(|| garbled("a lease"))?;
         Ok(match held {
-            false => Err(lost(item.token)),
+            false => Err(refusal::lease_lost(item.token.job)),
             true => Ok(Extended {
                 id: item.token.job,
                 deadline,

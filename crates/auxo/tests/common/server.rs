@@ -1,5 +1,6 @@
 //! A server of a test's own.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -14,11 +15,18 @@ pub struct Server {
 }
 
 impl Server {
+    /// On a directory of its own.
     pub fn start() -> Server {
         let dir = TempDir::new().unwrap();
+        let data = dir.path().join("data");
+        Server::start_on("--data".as_ref(), data.as_os_str(), dir)
+    }
+
+    /// On the store that a flag names.
+    pub fn start_on(flag: &OsStr, place: &OsStr, dir: TempDir) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_auxo"))
-            .args(["serve", "--http", "127.0.0.1:0", "--data"])
-            .arg(dir.path().join("data"))
+            .args(["serve", "--http", "127.0.0.1:0"])
+            .args([flag, place])
             .env_remove("AUXO_DATA")
             .env_remove("AUXO_SERVER")
             .stderr(Stdio::piped())

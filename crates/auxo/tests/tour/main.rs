@@ -4,6 +4,8 @@
 //! the same one from its first mention to its last, in commands too. How wide the columns of a table are is not compared.
 
 mod compare;
+#[path = "../../../redis/tests/servers/mod.rs"]
+mod redis;
 #[path = "../common/server.rs"]
 mod server;
 
@@ -66,12 +68,23 @@ fn path() -> OsString {
 
 #[test]
 fn the_tour_prints_what_the_readme_says() {
+    tour(&Server::start());
+}
+
+#[test]
+fn the_tour_prints_the_same_on_redis() {
+    let redis = redis::Single::start(&[]);
+    let store = redis.url("?durability=none");
+    let dir = tempfile::tempdir().unwrap();
+    tour(&Server::start_on("--store".as_ref(), store.as_ref(), dir));
+}
+
+fn tour(server: &Server) {
     let steps = steps(README);
     assert!(steps.len() > 10, "where is the tour? {steps:?}");
-    let server = Server::start();
     let mut names = Names::default();
     for step in steps {
-        let printed = run(&names.in_command(&step.command), &server);
+        let printed = run(&names.in_command(&step.command), server);
         if let Err(wrong) = names.compare(&step.printed, &printed) {
             panic!(
                 "$ {}\nREADME.md says\n  {}\nand it is\n  {}\n{wrong}",

@@ -7,7 +7,7 @@ use auxo_core::queue::{Counts, QueueInfo};
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Now, Timestamp};
 use auxo_core::topic::Subscription;
-use auxo_core::{Code, Error, JobSpec, QueueName, Result};
+use auxo_core::{Code, Error, JobSpec, QueueName, Result, refusal};
 
 use super::classes;
 use super::queue::Lined;
@@ -39,7 +39,6 @@ impl Machine {
         if let Some(error) = self.no_room(0) {
             return Ok(Err(error));
         }
-        let missing = |what: String| Err(Error::new(Code::NotFound, what));
         Ok(match change {
             Change::Queue(name, config) => {
                 let number = match self.queue_number(&name) {
@@ -74,9 +73,7 @@ impl Machine {
                     .remove(&(topic.clone(), name.clone()))
                     .is_none()
                 {
-                    return Ok(missing(format!(
-                        "topic {topic:?} has no subscription {name:?}"
-                    )));
+                    return Ok(Err(refusal::no_subscription(&topic, &name)));
                 }
                 self.log.append(&Record::Unsubscribe { topic, name });
                 Ok(())
@@ -95,7 +92,7 @@ impl Machine {
             }
             Change::Unschedule(name) => {
                 if self.schedules.remove(&name).is_none() {
-                    return Ok(missing(format!("there is no schedule {name:?}")));
+                    return Ok(Err(refusal::no_schedule(&name)));
                 }
                 self.log.append(&Record::Unschedule(name));
                 self.set_next_tick(now);

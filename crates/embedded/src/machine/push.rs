@@ -7,7 +7,7 @@ use auxo_core::engine::{Accepted, Message, Pushed};
 use auxo_core::job::{JobSpec, Moment, OnDuplicate, Ttl};
 use auxo_core::life::{Event, State};
 use auxo_core::time::{Base, Due, Now};
-use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result};
+use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, refusal};
 
 use super::view::{remember, state};
 use super::{Machine, Step};
@@ -154,9 +154,7 @@ impl Machine {
             OnDuplicate::Reject | OnDuplicate::Replace => {
                 let key = existing.key.as_deref().unwrap_or_default();
                 let queue = &self.queues[existing.queue as usize].name;
-                let message =
-                    format!("key {key:?} in queue {queue} is held by job {id}, which is {state}");
-                Err(Error::new(Code::DuplicateKey, message).about(id))
+                Err(refusal::duplicate_key(key, queue, id, state))
             }
         }
     }
@@ -176,29 +174,21 @@ impl Machine {
             return Ok(());
         };
         if queue.config.paused_in {
-            return Err(Error::new(
-                Code::QueuePaused,
-                format!("queue {name} is paused for pushes"),
-            ));
+            return Err(refusal::paused(name));
         }
         if let Some(max) = queue
             .config
             .max_jobs
             .filter(|max| jobs > 0 && queue.held() + jobs > *max)
         {
-            let message = format!("queue {name} has {} jobs, its limit is {max}", queue.held());
-            return Err(Error::new(Code::QueueFull, message));
+            return Err(refusal::too_many_jobs(name, queue.held(), max));
         }
         if let Some(max) = queue
             .config
             .max_bytes
             .filter(|max| (jobs > 0 || bytes > 0) && queue.bytes + bytes > *max)
         {
-            let message = format!(
-                "queue {name} has {} payload bytes, its limit is {max}",
-                queue.bytes
-            );
-            return Err(Error::new(Code::QueueFull, message));
+            return Err(refusal::too_many_bytes(name, queue.bytes, max));
         }
         Ok(())
     }

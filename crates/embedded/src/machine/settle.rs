@@ -8,7 +8,7 @@ use auxo_core::job::{DeadReason, Moment};
 use auxo_core::life::{Event, State};
 use auxo_core::retry::{self, Verdict};
 use auxo_core::time::{Base, Due, Now};
-use auxo_core::{Code, Error, JobId, Result, Timestamp, Token};
+use auxo_core::{JobId, Result, Timestamp, Token, refusal};
 use bytes::Bytes;
 
 use super::lease::kept_after;
@@ -78,14 +78,11 @@ impl Machine {
     fn held(&self, token: Token, now: Now) -> Result<&Held> {
         self.leases
             .get(&token.job.0)
-            .filter(|held| (held.counter, held.nonce) == (token.counter, token.nonce) && held.deadline > now.steady.0)
-            .ok_or_else(|| {
-                let message = format!(
-                    "the lease of job {} has ended: it expired, was settled before, or the token is not its own",
-                    token.job
-                );
-                Error::new(Code::LeaseLost, message).about(token.job)
+            .filter(|held| {
+                (held.counter, held.nonce) == (token.counter, token.nonce)
+                    && held.deadline > now.steady.0
             })
+            .ok_or_else(|| refusal::lease_lost(token.job))
     }
 
     /// A lease of a queue ended: its limit may let another one in.

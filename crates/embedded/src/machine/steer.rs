@@ -6,7 +6,7 @@ use auxo_core::engine::{Action, Mode, Order, Steered, Target, Which};
 use auxo_core::job::{DeadReason, Job, Moment};
 use auxo_core::life::{self, Event, State};
 use auxo_core::time::{Now, When};
-use auxo_core::{Code, Error, JobId, Result};
+use auxo_core::{JobId, Result, refusal};
 
 use super::view::{remember, state};
 use super::{Machine, Step};
@@ -50,7 +50,7 @@ impl Machine {
         if self.leases.contains_key(&id.0) {
             return Ok(self.steer_held(id, action, mode, now));
         }
-        let missing = || Err(Error::new(Code::NotFound, format!("there is no job {id}")).about(id));
+        let missing = || Err(refusal::no_job(id));
         let Some(place) = self.log.find_id(id.0)? else {
             return Ok(missing());
         };
@@ -61,7 +61,7 @@ impl Machine {
         let before = state(&job, now);
         let event = event(action);
         let Some(after) = life::next(Some(before), event) else {
-            return Ok(Err(illegal(id, before, event)));
+            return Ok(Err(refusal::no_arrow(id, before, event)));
         };
         if mode == Mode::DryRun {
             return Ok(Ok(after));
@@ -130,7 +130,7 @@ impl Machine {
     /// A leased job can only be asked to stop.
     fn steer_held(&mut self, id: JobId, action: &Action, mode: Mode, now: Now) -> Result<State> {
         if *action != Action::Cancel {
-            return Err(illegal(id, State::Leased, event(action)));
+            return Err(refusal::no_arrow(id, State::Leased, event(action)));
         }
         if mode == Mode::Act {
             self.log.append(&Record::Flag(id));
@@ -196,12 +196,4 @@ fn event(action: &Action) -> Event {
         Action::Reschedule(_) => Event::Reschedule,
         Action::Delete => Event::Delete,
     }
-}
-
-fn illegal(id: JobId, state: State, event: Event) -> Error {
-    Error::new(
-        Code::Conflict,
-        format!("job {id} is {state}, which does not allow {event}"),
-    )
-    .about(id)
 }

@@ -121,10 +121,11 @@ end
 -- A lease that nobody settled in time.
 local function vanish(q, job)
   job.vanished = job.vanished + 1
+  local note = (job.worker == '' and 'its worker' or job.worker) .. ' did not settle it in time'
   if job.failures + job.vanished >= job.max then
-    bury(q, job, EXHAUST, VANISHED, job.worker, '')
+    bury(q, job, EXHAUST, VANISHED, job.worker, note)
   else
-    back(q, job, VANISH, nil, job.worker, '')
+    back(q, job, VANISH, nil, job.worker, note)
   end
   if q.max_leased then wake(q, 1) end
 end

@@ -45,11 +45,6 @@ local function size_of(spec)
   return #spec - struct.unpack('>I4', spec)
 end
 
-local function refusal(q, bytes)
-  if q.paused_in then return CLOSED end
-  if q.max_jobs and stored(q) >= q.max_jobs then return FULL end
-  if q.max_bytes and q.bytes + bytes > q.max_bytes then return TOO_MANY_BYTES end
-end
 
 -- The job that holds a key now.
 local function holder_of(queue, key)
@@ -76,11 +71,32 @@ local function due_shown(q, job)
   return job.state == WAITING and due_of(q, job) or job.due or job.created
 end
 
--- Whether the job that has the key may be replaced by this one, or why not.
-local function may_replace(q, old, size)
-  if old.state ~= WAITING then return DUPLICATE end
-  if q.paused_in then return CLOSED end
-  if q.max_bytes and size > old.size and q.bytes - old.size + size > q.max_bytes then return TOO_MANY_BYTES end
+-- Why a queue takes no more now: the answer, with the limit in the place of the id and the count in that of the time.
+local function closed()
+  return answer(CLOSED, NOBODY, 0, 0)
+end
+
+local function full(how, limit, count)
+  return answer(how, struct.pack('>I8', limit), 0, count)
+end
+
+local function refusal(q, bytes)
+  if q.paused_in then return closed() end
+  if q.max_jobs and stored(q) >= q.max_jobs then return full(FULL, q.max_jobs, stored(q)) end
+  if q.max_bytes and q.bytes + bytes > q.max_bytes then return full(TOO_MANY_BYTES, q.max_bytes, q.bytes) end
+end
+
+local function duplicate(q, old)
+  return answer(DUPLICATE, old.id, state_of(q, old), 0)
+end
+
+-- Why the job that has the key may not be replaced by this one.
+local function no_replacing(q, old, size)
+  if old.state ~= WAITING then return duplicate(q, old) end
+  if q.paused_in then return closed() end
+  if q.max_bytes and size > old.size and q.bytes - old.size + size > q.max_bytes then
+    return full(TOO_MANY_BYTES, q.max_bytes, q.bytes)
+  end
 end
 
 -- scheduled, ready -> scheduled: payload, priority and times are new, the rest is the same job.
@@ -108,12 +124,13 @@ local function push_one(q, run, spec)
   local old = run.key and holder_of(run.queue, run.key)
   if old then
     if run.policy == RETURN then return answer(EXISTING, old.id, state_of(q, old), due_shown(q, old)), false end
-    local refused = run.policy == REPLACE_IT and may_replace(q, old, size) or run.policy ~= REPLACE_IT and DUPLICATE
-    if refused then return answer(refused, old.id, 0, 0), true end
+    if run.policy == REJECT then return duplicate(q, old), true end
+    local refused = no_replacing(q, old, size)
+    if refused then return refused, true end
     return replace(q, old, run, spec), false
   end
   local refused = refusal(q, size)
-  if refused then return answer(refused, NOBODY, 0, 0), true end
+  if refused then return refused, true end
   local id = next_id()
   local record = struct.pack('>I6I6', now, run.expires) .. spec
   redis.call('HSET', K_JOBS, id, record)

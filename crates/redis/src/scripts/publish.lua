@@ -23,17 +23,17 @@ local function refused()
     local old = name and (taken[name] or holder_of(run.queue, run.key))
     local why
     if old and run.policy == REPLACE_IT then
-      why = may_replace(q, old, size)
+      why = no_replacing(q, old, size)
       q.bytes = q.bytes - old.size + size
-      taken[name] = { id = old.id, state = WAITING, size = size }
+      taken[name] = { id = old.id, state = WAITING, front = true, due = now, size = size }
     elseif old then
-      why = run.policy == REJECT and DUPLICATE or nil
+      why = run.policy == REJECT and duplicate(q, old) or nil
     else
       why = refusal(q, size)
       q.accepted, q.bytes = q.accepted + 1, q.bytes + size
-      if name then taken[name] = { id = NOBODY, state = WAITING, size = size } end
+      if name then taken[name] = { id = NOBODY, state = WAITING, front = true, due = now, size = size } end
     end
-    if why then return answer(why, old and old.id or NOBODY, 0, 0), before end
+    if why then return why, before end
   end
   return nil, before
 end

@@ -1,0 +1,63 @@
+//! Why an engine refuses, in the words that all engines share.
+
+use crate::error::{Code, Error};
+use crate::id::JobId;
+use crate::job::QueueName;
+use crate::life::{Event, State};
+
+/// A job has the key already.
+pub fn duplicate_key(key: &str, queue: &QueueName, holder: JobId, state: State) -> Error {
+    let text = format!("key {key:?} in queue {queue} is held by job {holder}, which is {state}");
+    Error::new(Code::DuplicateKey, text).about(holder)
+}
+
+/// The queue takes no jobs now.
+pub fn paused(queue: &QueueName) -> Error {
+    let text = format!("queue {queue} is paused for pushes");
+    Error::new(Code::QueuePaused, text)
+}
+
+/// The queue has as many jobs as it may.
+pub fn too_many_jobs(queue: &QueueName, jobs: u64, limit: u64) -> Error {
+    let text = format!("queue {queue} has {jobs} jobs, its limit is {limit}");
+    Error::new(Code::QueueFull, text)
+}
+
+/// The queue has as many bytes as it may, or nearly so.
+pub fn too_many_bytes(queue: &QueueName, bytes: u64, limit: u64) -> Error {
+    let text = format!("queue {queue} has {bytes} payload bytes, its limit is {limit}");
+    Error::new(Code::QueueFull, text)
+}
+
+/// The token is not the one of a running lease.
+pub fn lease_lost(job: JobId) -> Error {
+    let text = format!(
+        "the lease of job {job} has ended: it expired, was settled before, or the token is not its own"
+    );
+    Error::new(Code::LeaseLost, text).about(job)
+}
+
+/// There is no such job.
+pub fn no_job(job: JobId) -> Error {
+    Error::new(Code::NotFound, format!("there is no job {job}")).about(job)
+}
+
+/// The job cannot make this move.
+pub fn no_arrow(job: JobId, state: State, event: Event) -> Error {
+    let text = format!("job {job} is {state}, which does not allow {event}");
+    Error::new(Code::Conflict, text).about(job)
+}
+
+/// There is no such subscription.
+pub fn no_subscription(topic: &str, name: &str) -> Error {
+    missing(format!("topic {topic:?} has no subscription {name:?}"))
+}
+
+/// There is no such schedule.
+pub fn no_schedule(name: &str) -> Error {
+    missing(format!("there is no schedule {name:?}"))
+}
+
+fn missing(what: String) -> Error {
+    Error::new(Code::NotFound, what)
+}
