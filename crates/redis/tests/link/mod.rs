@@ -75,4 +75,11 @@ fn within(most: Duration, began: Instant) {
     assert!(took < most, "it took {took:?}");
 }
 
+/// The next message, or that some are missing. A test that waits for ever says nothing.
+async fn heard(messages: &mut tokio::sync::mpsc::Receiver<Option<bytes::Bytes>>) -> Option<String> {
+    let heard = tokio::time::timeout(60 * SECOND, messages.recv()).await;
+    let heard = heard.expect("a message in time").expect("a subscription");
+    heard.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 const SECOND: Duration = Duration::from_secs(1);
