@@ -15,6 +15,7 @@ mod sentinel;
 #[path = "../servers/mod.rs"]
 mod servers;
 mod single;
+#[cfg(feature = "tls")]
 mod tls;
 mod trouble;
 mod url;
