@@ -47,6 +47,7 @@ impl Link {
         let mut pauses = Pauses::default();
         let mut redirections = 0;
         let mut asking = None;
+        let mut said = None;
         loop {
             let (node, ask) = match asking.take() {
                 Some(node) => (node, true),
@@ -68,9 +69,15 @@ impl Link {
                     pauses.wait(until).await
                 }
             };
+            // What Redis said explains more than that it then said nothing.
+            let fault = match fault {
+                Fault::Lost(_) => said.take().unwrap_or(fault),
+                fault => fault,
+            };
             if !in_time {
                 return Err(not_done(&node, fault));
             }
+            said = Some(fault);
         }
     }
 

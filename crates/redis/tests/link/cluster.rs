@@ -81,6 +81,12 @@ async fn calls_follow_a_slot_while_it_moves_and_after() {
 
     set.end_move(slot, to);
     assert_eq!(bump(&link, &old).await.unwrap(), 5);
+    // Once is enough to know where it went.
+    let errors = set.servers[from].ask(&["INFO", "errorstats"]);
+    assert!(
+        errors.text().contains("errorstat_MOVED:count=1\r\n"),
+        "{errors:?}"
+    );
     assert_eq!(bump(&link, new).await.unwrap(), 2);
     assert_eq!(set.servers[to].ask(&["GET", &old]).text(), "5");
 }
@@ -159,7 +165,22 @@ async fn a_server_that_is_away_takes_only_its_own_slots_with_it() {
     assert_eq!(read(&link, &keys[1]).await.unwrap(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_work_again_by_themselves_when_a_replica_took_over() {
+    let mut set = ClusterSet::start(3);
+    let replica = set.add_replica(0);
+    let link = open(&set.url("?timeout=60s")).await;
+    let key = (0..100).map(key).find(|key| set.owner(set.slot(key)) == 0);
+    let key = key.unwrap();
+    assert_eq!(bump(&link, &key).await.unwrap(), 1);
+    set.servers[0].wait_for_replicas(1);
+    set.servers[0].kill();
+    assert_eq!(read(&link, &key).await.unwrap(), 1);
+    assert_eq!(bump(&link, &key).await.unwrap(), 2);
+    assert_eq!(set.servers[replica].ask(&["GET", &key]).text(), "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_a_list_follows_it_to_another_server() {
     let set = ClusterSet::start(2);
     let link = open(&set.url("")).await;
@@ -206,6 +227,6 @@ async fn messages_of_a_cluster_come_from_the_server_of_their_slot() {
             1
         );
         owner.ask(&["PUBLISH", &channel, "hello"]);
-        assert_eq!(messages.recv().await.unwrap().unwrap(), "hello");
+        assert_eq!(heard(&mut messages).await.unwrap(), "hello");
     }
 }

@@ -17,6 +17,27 @@ async fn what_is_in_a_list_is_taken_and_an_empty_one_is_waited_for() {
     assert_eq!(link.pop(LIST, SECOND / 4).await.unwrap(), None);
     assert!(began.elapsed() >= SECOND / 4);
     within(3 * SECOND, began);
+
+    // A connection to wait on serves one after the other.
+    let connections = || {
+        let stats = server.ask(&["INFO", "stats"]);
+        let line = stats
+            .text()
+            .lines()
+            .find(|line| line.starts_with("total_connections_received:"));
+        line.unwrap()
+            .split(':')
+            .nth(1)
+            .unwrap()
+            .parse::<u32>()
+            .unwrap()
+    };
+    let before = connections();
+    for _ in 0..20 {
+        assert_eq!(link.pop(LIST, Duration::ZERO).await.unwrap(), None);
+    }
+    // The one that asks.
+    assert_eq!(connections(), before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,17 +106,17 @@ async fn messages_come_and_a_gap_is_told() {
     let link = open(&server.url("")).await;
     let mut messages = link.subscribe(CHANNEL).await.unwrap();
     server.ask(&["PUBLISH", CHANNEL, "one"]);
-    assert_eq!(messages.recv().await.unwrap().unwrap(), "one");
+    assert_eq!(heard(&mut messages).await.unwrap(), "one");
 
     server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
-    assert_eq!(messages.recv().await.unwrap(), None);
+    assert_eq!(heard(&mut messages).await, None);
     server.ask(&["PUBLISH", CHANNEL, "two"]);
-    assert_eq!(messages.recv().await.unwrap().unwrap(), "two");
+    assert_eq!(heard(&mut messages).await.unwrap(), "two");
 
     server.restart();
-    assert_eq!(messages.recv().await.unwrap(), None);
+    assert_eq!(heard(&mut messages).await, None);
     server.ask(&["PUBLISH", CHANNEL, "three"]);
-    assert_eq!(messages.recv().await.unwrap().unwrap(), "three");
+    assert_eq!(heard(&mut messages).await.unwrap(), "three");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,6 +15,7 @@ mod sentinel;
 #[path = "../servers/mod.rs"]
 mod servers;
 mod single;
+#[cfg(feature = "tls")]
 mod tls;
 mod trouble;
 mod url;
@@ -73,6 +74,13 @@ fn is(error: &Error, code: Code, text: &str) {
 fn within(most: Duration, began: Instant) {
     let took = began.elapsed();
     assert!(took < most, "it took {took:?}");
+}
+
+/// The next message, or that some are missing. A test that waits for ever says nothing.
+async fn heard(messages: &mut tokio::sync::mpsc::Receiver<Option<bytes::Bytes>>) -> Option<String> {
+    let heard = tokio::time::timeout(60 * SECOND, messages.recv()).await;
+    let heard = heard.expect("a message in time").expect("a subscription");
+    heard.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 const SECOND: Duration = Duration::from_secs(1);

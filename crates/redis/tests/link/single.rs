@@ -118,7 +118,7 @@ async fn a_user_may_do_what_redis_allows() {
     link.command(None, &[b"PUBLISH", b"auxo{0}:events", b"hello"])
         .await
         .unwrap();
-    assert_eq!(messages.recv().await.unwrap().unwrap(), "hello");
+    assert_eq!(heard(&mut messages).await.unwrap(), "hello");
     let error = bump(&link, "other{0}:meta").await.unwrap_err();
     is(
         &error,

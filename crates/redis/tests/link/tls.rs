@@ -33,7 +33,7 @@ async fn a_server_is_trusted_when_our_authority_signed_for_its_name() {
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);
     let mut messages = link.subscribe("auxo{0}:events").await.unwrap();
     server.ask(&["PUBLISH", "auxo{0}:events", "hello"]);
-    assert_eq!(messages.recv().await.unwrap().unwrap(), "hello");
+    assert_eq!(heard(&mut messages).await.unwrap(), "hello");
 
     let other = Certificates::make();
     let other = other.file("ca.pem");

@@ -102,12 +102,12 @@ async fn a_redis_that_is_loading_is_waited_for() {
         "1024",
     ];
     let mut server = Single::start(&slow);
-    // A thousand keys, a millisecond each, twice: first to see the error, then to wait it out.
-    let fill = "for i = 1, 1000 do redis.call('SET', i, string.rep('x', 1000)) end";
+    // Three thousand keys, a millisecond each: time to see the error, and then to wait for the end.
+    let fill = "for i = 1, 3000 do redis.call('SET', i, string.rep('x', 1000)) end";
     server.ask(&["EVAL", fill, "0"]);
     server.ask(&["SAVE"]);
     server.restart_with(&["--key-load-delay", "1000"]);
-    let error = refused(&server.url("?timeout=100ms")).await;
+    let error = refused(&server.url("?timeout=500ms")).await;
     is(&error, Code::Unavailable, "LOADING");
     let link = open(&server.url("?timeout=30s")).await;
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);

@@ -5,6 +5,18 @@ use super::{Client, Reply, Server, wait};
 /// How many slots there are.
 const SLOTS: u16 = 16384;
 
+/// What is served does not depend on what is not.
+const NODE: [&str; 8] = [
+    "--cluster-enabled",
+    "yes",
+    "--cluster-node-timeout",
+    "2000",
+    "--cluster-require-full-coverage",
+    "no",
+    "--repl-diskless-sync-delay",
+    "0",
+];
+
 /// The processes.
 pub struct ClusterSet {
     /// The servers, each with as many slots as the others, in order.
@@ -19,9 +31,7 @@ impl ClusterSet {
 
     /// The same with more arguments for each server.
     pub fn start_with(primaries: u16, args: &[&str]) -> ClusterSet {
-        let mut all = vec!["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
-        // What is served does not depend on what is not.
-        all.extend(["--cluster-require-full-coverage", "no"]);
+        let mut all = NODE.to_vec();
         all.extend(args);
         let servers: Vec<Server> = (0..primaries).map(|_| Server::start(&all)).collect();
         let share = SLOTS / primaries;
@@ -40,6 +50,22 @@ impl ClusterSet {
         let set = ClusterSet { servers };
         set.wait_until_agreed();
         set
+    }
+
+    /// Starts a replica of one of the primaries, and waits until all know it and it follows. Answers with its index.
+    pub fn add_replica(&mut self, of: usize) -> usize {
+        let replica = Server::start(&NODE);
+        let (primary, port) = (&self.servers[of], replica.port().to_string());
+        primary.ask(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+        let id = id(primary);
+        wait("the replica knows its primary", || {
+            let follow = replica.client().try_ask(&["CLUSTER", "REPLICATE", &id]);
+            matches!(follow, Ok(Reply::Text(_)))
+        });
+        primary.wait_for_replicas(1);
+        self.servers.push(replica);
+        self.wait_until_agreed();
+        self.servers.len() - 1
     }
 
     /// Its store's URL, with options such as `?timeout=1s`.
