@@ -2,9 +2,10 @@
 //! alternating, on the same server, which this program starts for itself.
 //!
 //! A `Line` is a question, a `Side` one way to answer it: a function that is given the ground and answers the
-//! figures of one round. `raw.rs` has the sides that are only Redis commands, `peer.rs` those that other programs measure.
+//! figures of one round. `auxo.rs` is our own, `raw.rs` has the sides that are only Redis commands, `peer.rs` those that other programs measure.
 //! A new side is one more function and one more entry in the list below.
 
+mod auxo;
 mod ground;
 mod line;
 mod load;
@@ -38,6 +39,7 @@ pub fn run(plan: &Plan) -> Result<()> {
                 format!("bulk push, batches of {BATCH}, {flight} under way"),
                 RATE,
                 [
+                    Some(Side::new("auxo", auxo::bulk)),
                     Some(Side::new("LPUSH, pipelined", raw::bulk)),
                     peers.bullmq("bulk", &[]),
                 ],
@@ -46,6 +48,7 @@ pub fn run(plan: &Plan) -> Result<()> {
                 format!("pushes of one job, {OPEN} open"),
                 RATE,
                 [
+                    Some(Side::new("auxo", auxo::single)),
                     Some(Side::new("LPUSH", raw::single)),
                     peers.bullmq("single", &[]),
                 ],
@@ -57,6 +60,9 @@ pub fn run(plan: &Plan) -> Result<()> {
                 format!("consume a backlog, {at_once} at once"),
                 RATE,
                 [
+                    Some(Side::new("auxo", move |ground| {
+                        auxo::drain(ground, at_once)
+                    })),
                     Some(Side::new("LMOVE, LREM, pipelined", move |ground| {
                         raw::drain(ground, at_once)
                     })),
@@ -69,14 +75,28 @@ pub fn run(plan: &Plan) -> Result<()> {
             format!("end to end, batches of {BATCH}, {flight} under way"),
             RATE,
             [
+                Some(Side::new("auxo", auxo::cycle)),
                 Some(Side::new("LPUSH, LMOVE, LREM, pipelined", raw::cycle)),
                 peers.bullmq("cycle", &[]),
+            ],
+        ));
+        lines.push(Line::new(
+            format!("consume {} jobs that fell due at once", plan.far),
+            RATE,
+            [
+                Some(Side::new("auxo, due at once", move |ground| {
+                    auxo::drain_due(ground, 100, ground.plan.far as usize)
+                })),
+                Some(Side::new("auxo, a backlog", |ground| {
+                    auxo::drain(ground, 100)
+                })),
             ],
         ));
         lines.push(Line::new(
             format!("memory of {STORED} waiting jobs"),
             MEMORY,
             [
+                Some(Side::new("auxo", auxo::memory)),
                 Some(Side::new("a list", raw::memory)),
                 peers.bullmq("memory", &["--jobs", &STORED.to_string()]),
             ],
@@ -93,6 +113,7 @@ pub fn run_waiting(plan: &Plan) -> Result<()> {
                 format!("from push to handler, {PACE} jobs/s"),
                 TIMES,
                 [
+                    Some(Side::new("auxo", auxo::latency)),
                     Some(Side::new("LPUSH, BLMOVE", raw::latency)),
                     peers.bullmq("latency", &[]),
                 ],
@@ -103,7 +124,10 @@ pub fn run_waiting(plan: &Plan) -> Result<()> {
                     plan.due
                 ),
                 TIMES,
-                [peers.bullmq("lateness", &["--jobs", &plan.due.to_string()])],
+                [
+                    Some(Side::new("auxo", auxo::lateness)),
+                    peers.bullmq("lateness", &["--jobs", &plan.due.to_string()]),
+                ],
             ),
         ]
     })

@@ -1,0 +1,288 @@
+//! Our own queue on Redis, used as a library: the engine behind a service, as every program uses it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::job::Leased;
+use auxo_core::time::{Timestamp, When};
+use auxo_core::{Engine, JobSpec, Limits, NewJob, QueueName, Service};
+use auxo_redis::{Options, RedisEngine};
+
+use super::ground::{Ground, used_memory};
+use super::line::{Figures, spread};
+use super::load::{Meeting, lasting, paced, repeat};
+use super::{BATCH, OPEN, PACE, STORED};
+use crate::Result;
+use crate::drive::PAYLOAD;
+
+/// Jobs of a backlog for each second that consuming it should take, roughly.
+const BACKLOG: f64 = 60_000.0;
+
+#[derive(Clone)]
+struct Queue {
+    service: Arc<Service>,
+    name: QueueName,
+}
+
+impl Queue {
+    async fn open(ground: &Ground) -> Result<Queue> {
+        let url = format!("{}?durability=none", ground.url()).parse()?;
+        let engine: Arc<dyn Engine> = Arc::new(RedisEngine::open(&url, Options::default()).await?);
+        Ok(Queue {
+            service: Arc::new(Service::new(engine, Limits::default())),
+            name: QueueName::new("q")?,
+        })
+    }
+
+    fn job(&self, payload: Vec<u8>, when: When) -> NewJob {
+        NewJob {
+            queue: self.name.clone(),
+            spec: JobSpec {
+                payload: payload.into(),
+                when,
+                ..JobSpec::default()
+            },
+        }
+    }
+
+    async fn push(&self, count: usize) -> auxo_core::Result<u64> {
+        let job = self.job(vec![b'x'; PAYLOAD], When::Now);
+        let pushed = self.service.push(vec![job; count]).await?;
+        pushed.into_iter().map(|pushed| pushed.map(|_| 1)).sum()
+    }
+
+    async fn lease(&self, max: usize, wait: Duration) -> auxo_core::Result<Vec<Leased>> {
+        let ask = Ask {
+            queues: vec![self.name.clone()],
+            max: max as u32,
+            wait,
+            ttr: None,
+            worker: "bench".into(),
+        };
+        self.service.lease(ask).await
+    }
+
+    async fn ack(&self, leased: Vec<Leased>) -> auxo_core::Result<u64> {
+        if leased.is_empty() {
+            return Ok(0);
+        }
+        let ends = leased.into_iter().map(|leased| Settle {
+            token: leased.token,
+            outcome: Outcome::Ack { result: None },
+        });
+        let settled = self.service.settle(ends.collect()).await?;
+        settled.into_iter().map(|settled| settled.map(|_| 1)).sum()
+    }
+}
+
+/// Pushes in batches.
+pub fn bulk(ground: &Ground) -> Result<Figures> {
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let step = move || {
+            let queue = queue.clone();
+            async move { queue.push(BATCH).await }
+        };
+        let watch = ground.watch()?;
+        let jobs = repeat(ground.plan.in_flight, lasting(ground.plan.span), step).await?;
+        watch.stop(jobs)
+    })
+}
+
+/// Pushes of which each caller awaits one.
+pub fn single(ground: &Ground) -> Result<Figures> {
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let step = move || {
+            let queue = queue.clone();
+            async move { queue.push(1).await }
+        };
+        let watch = ground.watch()?;
+        let jobs = repeat(OPEN, lasting(ground.plan.span), step).await?;
+        watch.stop(jobs)
+    })
+}
+
+/// Leases and acks a backlog, `at_once` jobs being leased at most, by two callers so that Redis need not wait.
+pub fn drain(ground: &Ground, at_once: usize) -> Result<Figures> {
+    let count = (ground.plan.span.as_secs_f64() * BACKLOG) as usize;
+    drain_of(ground, at_once, count, When::Now)
+}
+
+/// A backlog of jobs that all fell due at the same instant.
+pub fn drain_due(ground: &Ground, at_once: usize, count: usize) -> Result<Figures> {
+    // Late enough that all are there by then.
+    let wait = Duration::from_secs(1 + count as u64 / 20_000);
+    let due = Timestamp::from(SystemTime::now()).plus(wait);
+    drain_of(ground, at_once, count, When::At(due))
+}
+
+fn drain_of(ground: &Ground, at_once: usize, count: usize, when: When) -> Result<Figures> {
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let job = queue.job(vec![b'x'; PAYLOAD], when);
+        for _ in 0..count / BATCH {
+            queue.service.push(vec![job.clone(); BATCH]).await?;
+        }
+        if let When::At(due) = when {
+            tokio::time::sleep(due.since(Timestamp::from(SystemTime::now()))).await;
+        }
+        let left = Arc::new(AtomicBool::new(true));
+        let go_on = {
+            let left = left.clone();
+            move || left.load(Ordering::Relaxed)
+        };
+        let step = move || {
+            let (queue, left) = (queue.clone(), left.clone());
+            async move {
+                let leased = queue.lease(at_once / 2, Duration::ZERO).await?;
+                if leased.is_empty() {
+                    left.store(false, Ordering::Relaxed);
+                }
+                queue.ack(leased).await
+            }
+        };
+        let watch = ground.watch()?;
+        let jobs = repeat(2, go_on, step).await?;
+        watch.stop(jobs)
+    })
+}
+
+/// Pushes, leases and acks at once.
+pub fn cycle(ground: &Ground) -> Result<Figures> {
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let meeting = Arc::new(Meeting::default());
+        let go_on = {
+            let meeting = meeting.clone();
+            move || !meeting.is_over()
+        };
+        let produce = {
+            let (queue, meeting) = (queue.clone(), meeting.clone());
+            move || {
+                let (queue, meeting) = (queue.clone(), meeting.clone());
+                async move {
+                    meeting.room().await;
+                    let jobs = queue.push(BATCH).await?;
+                    meeting.push(jobs);
+                    Ok::<u64, auxo_core::Error>(jobs)
+                }
+            }
+        };
+        let consume = {
+            let meeting = meeting.clone();
+            move || {
+                let (queue, meeting) = (queue.clone(), meeting.clone());
+                async move {
+                    let leased = queue.lease(BATCH, Duration::from_millis(500)).await?;
+                    let done = queue.ack(leased).await?;
+                    meeting.finish(done);
+                    Ok::<u64, auxo_core::Error>(done)
+                }
+            }
+        };
+        let callers = ground.plan.in_flight;
+        let watch = ground.watch()?;
+        let timed = async {
+            tokio::time::sleep(ground.plan.span).await;
+            let figures = watch.stop(meeting.done());
+            meeting.end();
+            figures
+        };
+        let (pushed, done, figures) = tokio::join!(
+            repeat(callers, go_on.clone(), produce),
+            repeat(callers, go_on, consume),
+            timed
+        );
+        pushed?;
+        done?;
+        figures
+    })
+}
+
+/// From just before a push until one who waits has the job.
+pub fn latency(ground: &Ground) -> Result<Figures> {
+    let count = (ground.plan.span.as_secs_f64() * f64::from(PACE)) as u64;
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let zero = Instant::now();
+        let pushing = paced(count, PACE, || {
+            let queue = queue.clone();
+            async move {
+                let payload = format!("{:<PAYLOAD$}", zero.elapsed().as_nanos());
+                let job = queue.job(payload.into_bytes(), When::Now);
+                queue.service.push(vec![job]).await.map(drop)
+            }
+        });
+        let times = handled(&queue, count as usize, |leased| {
+            let sent: f64 = std::str::from_utf8(&leased.job.payload)?
+                .trim_end()
+                .parse()?;
+            Ok(zero.elapsed().as_secs_f64() - sent / 1e9)
+        });
+        let (pushed, times) = tokio::join!(pushing, times);
+        pushed?;
+        Ok(spread(times?))
+    })
+}
+
+/// How late jobs are handed out that are due at random instants within ten seconds.
+pub fn lateness(ground: &Ground) -> Result<Figures> {
+    let count = ground.plan.due as usize;
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let begin = Timestamp::from(SystemTime::now()).plus(Duration::from_secs(2));
+        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut jobs = Vec::new();
+        for _ in 0..count {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            let due = begin.plus(Duration::from_millis(dice % 10_000));
+            jobs.push(queue.job(vec![b'x'; PAYLOAD], When::At(due)));
+        }
+        for batch in jobs.chunks(BATCH) {
+            queue.service.push(batch.to_vec()).await?;
+        }
+        let times = handled(&queue, count, |leased| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+            Ok(now.as_secs_f64() - leased.job.run_at.0 as f64 / 1e3)
+        });
+        Ok(spread(times.await?))
+    })
+}
+
+/// Handles so many jobs by callers that wait, and notes a time for each.
+async fn handled(
+    queue: &Queue,
+    count: usize,
+    time: impl Fn(&Leased) -> Result<f64>,
+) -> Result<Vec<f64>> {
+    let mut times = Vec::with_capacity(count);
+    while times.len() < count {
+        let leased = queue.lease(1, Duration::from_secs(5)).await?;
+        for leased in &leased {
+            times.push(time(leased)?);
+        }
+        let queue = queue.clone();
+        // The next is waited for while this one is acked.
+        tokio::spawn(async move { queue.ack(leased).await });
+    }
+    Ok(times)
+}
+
+/// What Redis needs for a waiting job.
+pub fn memory(ground: &Ground) -> Result<Figures> {
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let mut redis = ground.connect().await?;
+        let before = used_memory(&mut redis).await?;
+        for _ in 0..STORED as usize / BATCH {
+            queue.push(BATCH).await?;
+        }
+        let used = used_memory(&mut redis).await? - before;
+        Ok(vec![used as f64 / STORED as f64])
+    })
+}
