@@ -63,6 +63,13 @@ struct Waiter {
     answer: oneshot::Sender<Result<Vec<Leased>>>,
 }
 
+impl Inside {
+    fn is_waited_for(&self, queue: &QueueName) -> bool {
+        let waits = |waiter: &Waiter| waiter.ask.queues.contains(queue);
+        self.waiters.values().any(waits)
+    }
+}
+
 /// What a look brought.
 struct Look {
     now: Timestamp,
@@ -156,7 +163,7 @@ impl Desk {
 
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
-        let mut alarm = None;
+        let mut alarm: Option<tokio::time::Instant> = None;
         loop {
             let Some(strong) = store.upgrade() else {
                 return;
@@ -180,16 +187,16 @@ impl Desk {
                 self.lock().all = true;
             }
             let began = tokio::time::Instant::now();
-            alarm = match self.serve(&store).await {
+            // What was to come before is looked for by now, or still to come.
+            alarm = alarm.filter(|alarm| *alarm > began);
+            match self.serve(&store).await {
                 Ok(Some(look)) if look.again.0 > 0 && !store.told => {
-                    Some(began + look.again.since(look.now))
+                    let next = began + look.again.since(look.now);
+                    alarm = Some(alarm.map_or(next, |alarm| alarm.min(next)));
                 }
-                Ok(_) => None,
-                Err(error) => {
-                    self.fail(&error);
-                    None
-                }
-            };
+                Ok(_) => {}
+                Err(error) => self.fail(&error),
+            }
             self.time_out(&store);
         }
     }
@@ -218,6 +225,12 @@ impl Desk {
             let Some(round) = self.round(store, most) else {
                 return Ok(last);
             };
+            if !round.idle.is_empty() {
+                self.pass_on(store, &round.idle).await;
+            }
+            if round.asks.is_empty() && !round.all {
+                continue;
+            }
             let full = round.tickets.len();
             let mut look = match self.ask(store, &round.asks).await {
                 Ok(look) => look,
@@ -238,10 +251,18 @@ impl Desk {
                 // Whoever has come or was told of meanwhile has rung.
                 return Ok(Some(look));
             }
-            if served > 0 {
-                self.lock().told.extend(round.queues());
-            }
+            self.ask_more(&round);
             last = Some(look);
+        }
+    }
+
+    /// Who waits for the same as those who were served is asked for, too.
+    fn ask_more(&self, round: &Round) {
+        let mut inside = self.lock();
+        for queue in round.asks.iter().flat_map(|(ask, _)| &ask.queues) {
+            if inside.is_waited_for(queue) {
+                inside.told.insert(queue.clone());
+            }
         }
     }
 
@@ -256,7 +277,10 @@ impl Desk {
         if new.is_empty() && told.is_empty() && !all {
             return None;
         }
-        let mut round = Round::default();
+        let mut round = Round {
+            all,
+            ..Round::default()
+        };
         let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
         let mut wanted = 0;
         for (ticket, waiter) in &inside.waiters {
@@ -278,16 +302,10 @@ impl Desk {
             round.tickets.push(*ticket);
             round.asks.push((waiter.ask.clone(), patient));
         }
-        round.idle = told
-            .iter()
-            .filter(|queue| {
-                !inside
-                    .waiters
-                    .values()
-                    .any(|w| w.ask.queues.contains(queue))
-            })
-            .cloned()
-            .collect();
+        let idle = told
+            .into_iter()
+            .filter(|queue| !inside.is_waited_for(queue));
+        round.idle = idle.collect();
         let rest = std::mem::take(&mut round.rest);
         inside.new.extend(rest);
         Some(round)
@@ -324,9 +342,6 @@ impl Desk {
             }
         }
         give_back(store, unwanted).await;
-        if !round.idle.is_empty() {
-            self.pass_on(store, &round.idle).await;
-        }
     }
 
     /// Nobody here waits for these queues any more: what this process was told of is for others.
@@ -385,16 +400,10 @@ struct Round {
     /// Each with whether it waits if there is nothing.
     asks: Vec<(Ask, bool)>,
     rest: BTreeSet<u64>,
+    /// Anything may have happened, whether anybody asks or not.
+    all: bool,
     /// Told of, but nobody waits for them.
     idle: Vec<QueueName>,
-}
-
-impl Round {
-    fn queues(&self) -> impl Iterator<Item = QueueName> {
-        self.asks
-            .iter()
-            .flat_map(|(ask, _)| ask.queues.iter().cloned())
-    }
 }
 
 /// Lets happen whose time has come, until nothing is left, so that what is read next is true.
@@ -512,9 +521,7 @@ impl Drop for Place<'_> {
             inside.new.remove(&self.ticket);
             // If nobody else here waits for these, whoever is told next must not be us.
             let queues = waiter.ask.queues.into_iter();
-            let idle =
-                queues.filter(|q| !inside.waiters.values().any(|w| w.ask.queues.contains(q)));
-            let idle: Vec<QueueName> = idle.collect();
+            let idle: Vec<_> = queues.filter(|q| !inside.is_waited_for(q)).collect();
             inside.told.extend(idle);
             self.desk.bell.notify_one();
         }

@@ -119,6 +119,17 @@ local function turned(q, class, job)
   redis.call('ZADD', K_RING .. class .. ':' .. q.name, 'XX', turns, group)
 end
 
+-- Deadlines as text: most leases of a call end at the same time.
+local deadlines = {}
+local function as_text(time)
+  local text = deadlines[time]
+  if not text then
+    text = string.format('%.0f', time)
+    deadlines[time] = text
+  end
+  return text
+end
+
 -- Lends the first due jobs of a priority; says how many.
 local function serve_class(q, class, ask, most, lent)
   local given = 0
@@ -170,7 +181,7 @@ local function serve_class(q, class, ask, most, lent)
         if deadline then
           n = #kept
           kept[n + 1], kept[n + 2] = id, lease
-          timers[n + 1], timers[n + 2] = deadline, id
+          timers[n + 1], timers[n + 2] = as_text(deadline), id
         end
       end
     end
@@ -270,7 +281,14 @@ for _, q in pairs(asked) do
     end
   end
 end
-look_at(tonumber(redis.call('ZRANGE', K_TIMERS, 0, 0, 'WITHSCORES')[2]))
+local timer = redis.call('ZRANGE', K_TIMERS, 0, 0, 'WITHSCORES')[2]
+if not timer then
+  -- A member that is so long makes Redis keep the set as a tree: as the packed list that small sets are, each change of it
+  -- would walk through half of it.
+  redis.call('ZADD', K_TIMERS, '+inf', LAST)
+elseif timer ~= 'inf' then
+  look_at(tonumber(timer))
+end
 look_at(tick)
 save()
 publish()

@@ -14,6 +14,8 @@ local HEAD = '>BBI4I4I4I6I6c8I6I6I4Bc0'
 local TAIL = '>Bc0I4c0I4c0BI6I6I6I4c0B'
 local NOBODY = '\0\0\0\0\0\0\0\0'
 local MOMENTS = 49
+-- Stands behind all timers.
+local LAST = string.rep('-', 72)
 -- The events that scripts know of, as record.rs numbers them.
 local LEASE, TAKE, ACK, RETRY, FAIL, RELEASE, SNOOZE, BURY = 3, 4, 5, 6, 7, 8, 9, 10
 local VANISH, EXHAUST, EXPIRE, KICK, RESCHEDULE = 11, 12, 13, 14, 15

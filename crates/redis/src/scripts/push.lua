@@ -11,7 +11,8 @@ local function push_plain(q, run, first)
   local ready = run.due <= now
   local head = struct.pack('>I6I6', now, 0)
   local jobs, line = {}, {}
-  local due, n = run.due, 1
+  -- As text once: each number that a command is given is written out and read again.
+  local due, n = string.format('%.0f', run.due), 1
   for i = first, first + run.count - 1 do
     local id = next_id()
     jobs[n], jobs[n + 1] = id, head .. ARGV[i]
@@ -29,7 +30,7 @@ local function push_plain(q, run, first)
     wake(q, 1)
   end
   -- One answer for all: their ids follow each other.
-  return answer(RUN, jobs[1], ready and 1 or 0, due)
+  return answer(RUN, jobs[1], ready and 1 or 0, run.due)
 end
 
 upkeep(100)
