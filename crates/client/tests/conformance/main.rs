@@ -1,6 +1,9 @@
-//! The contract of an engine, kept through a server: the client, the wire and the routes together, over the model and over
-//! the durable engine.
+//! The contract of an engine, kept through a server: the client, the wire and the routes together, over the model, over the
+//! durable engine and over the one on Redis.
 
 mod embedded;
 mod model;
+mod redis;
 mod served;
+#[path = "../../../redis/tests/servers/mod.rs"]
+mod servers;

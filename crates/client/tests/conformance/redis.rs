@@ -1,0 +1,33 @@
+//! Over the engine on Redis: client, wire, routes and scripts together.
+
+use std::sync::Arc;
+
+use auxo_conformance::Bench;
+use auxo_core::clock::ManualClock;
+use auxo_redis::{Options, RedisEngine};
+
+use crate::served::Served;
+use crate::servers::Single;
+
+#[test]
+fn a_server_on_redis_keeps_the_contract() {
+    let redis = Single::start(&[]);
+    let stores = std::cell::Cell::new(0);
+    let make = async || {
+        stores.set(stores.get() + 1);
+        let url = redis.url(&format!("?durability=none&prefix=s{}", stores.get()));
+        let clock = ManualClock::at(1_700_000_000_000);
+        let options = Options {
+            clock: Some(clock.clone()),
+        };
+        let engine = RedisEngine::open(&url.parse().expect("a good URL"), options).await;
+        let engine = Arc::new(engine.expect("the store opens"));
+        Bench {
+            engine: Served::new(engine, clock.clone()).client,
+            clock,
+            reopen: None,
+            steady: false,
+        }
+    };
+    auxo_conformance::run_all!(make);
+}
