@@ -5,7 +5,7 @@
 //! standard library and `tempfile`, so that tests of other crates can use it by `#[path]`.
 
 // Each test binary uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
