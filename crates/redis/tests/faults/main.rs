@@ -16,5 +16,6 @@ mod failovers;
 mod hiccups;
 mod kills;
 mod power;
+mod shards;
 mod together;
 mod wakes;
