@@ -26,6 +26,8 @@ use crate::store::{Store, bytes, items, number, time, tuple};
 
 /// How often to look though nothing said so: a signal may be lost with the process that was to pass it on.
 const SURE: Duration = Duration::from_secs(5);
+/// How soon to look again after a look that failed. How often Redis is tried is the link's business.
+const AFTER_A_FAILURE: Duration = Duration::from_millis(300);
 /// How many of those who wait for the same queues are asked for at first.
 const FIRST: usize = 16;
 /// How many asks one script gets, and how many jobs they may want together.
@@ -157,6 +159,8 @@ impl Desk {
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
         let mut alarm = None;
+        // Why the last look failed, if it did.
+        let mut trouble = None;
         loop {
             let Some(strong) = store.upgrade() else {
                 return;
@@ -181,16 +185,19 @@ impl Desk {
             }
             let began = tokio::time::Instant::now();
             alarm = match self.serve(&store).await {
-                Ok(Some(look)) if look.again.0 > 0 && !store.told => {
-                    Some(began + look.again.since(look.now))
+                Ok(Some(look)) => {
+                    trouble = None;
+                    let wanted = look.again.0 > 0 && !store.told;
+                    wanted.then(|| began + look.again.since(look.now))
                 }
-                Ok(_) => None,
+                Ok(None) => None,
                 Err(error) => {
                     self.fail(&error);
-                    None
+                    trouble = Some(error);
+                    Some(tokio::time::Instant::now() + AFTER_A_FAILURE)
                 }
             };
-            self.time_out(&store);
+            self.time_out(&store, trouble.as_ref());
         }
     }
 
@@ -361,8 +368,8 @@ impl Desk {
         }
     }
 
-    /// Answers those who waited in vain.
-    fn time_out(&self, store: &Store) {
+    /// Answers those who waited in vain: with nothing, or why nobody knows whether there was something.
+    fn time_out(&self, store: &Store, trouble: Option<&Error>) {
         let mut inside = self.lock();
         let now = store.clock.now().steady;
         let new = inside.new.clone();
@@ -372,7 +379,8 @@ impl Desk {
         let over: Vec<u64> = inside.waiters.iter().filter_map(over).collect();
         for ticket in over {
             if let Some(waiter) = inside.waiters.remove(&ticket) {
-                let _ = waiter.answer.send(Ok(Vec::new()));
+                let nothing = trouble.map_or_else(|| Ok(Vec::new()), |error| Err(error.clone()));
+                let _ = waiter.answer.send(nothing);
             }
         }
     }
