@@ -28,6 +28,8 @@ use crate::store::{Store, bytes, items, number, time, tuple};
 const SURE: Duration = Duration::from_secs(5);
 /// How soon to look again after a look that failed. How often Redis is tried is the link's business.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(300);
+/// How long a process that ends tries to tell so.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How many of those who wait for the same queues are asked for at first.
 const FIRST: usize = 16;
 /// How many asks one script gets, and how many jobs they may want together.
@@ -107,6 +109,19 @@ impl Desk {
             let _ = waiter.answer.send(Err(closed()));
         }
         self.bell.notify_one();
+    }
+
+    /// Ends every wait, and lets others be told of what this process would have been.
+    pub async fn leave(&self, store: &Store) {
+        self.close();
+        let queues: Vec<QueueName> = self.lock().asked.keys().cloned().collect();
+        let passing = async {
+            for some in queues.chunks(JOBS) {
+                self.pass_on(store, some).await;
+            }
+        };
+        // Without it others find out by themselves.
+        let _ = tokio::time::timeout(FAREWELL, passing).await;
     }
 
     /// How many calls of this process wait for a queue.

@@ -293,8 +293,9 @@ impl Engine for RedisEngine {
     }
 
     async fn close(&self) -> Result<()> {
+        let leaving = self.desks.iter().map(|desk| desk.leave(&self.store));
+        futures_util::future::join_all(leaving).await;
         self.store.closed.store(true, Ordering::Release);
-        self.desks.iter().for_each(|desk| desk.close());
         Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auxo_conformance::bench::{ack, asking, ms, named, plain, secs};
+use auxo_conformance::bench::{ack, asking, code, ms, named, plain, secs};
 use auxo_core::engine::{Change, Settle};
 use auxo_core::job::Leased;
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
-use auxo_core::{Engine, QueueName};
+use auxo_core::{Code, Engine, QueueName};
 use auxo_redis::RedisEngine;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -148,6 +148,28 @@ async fn a_process_that_was_killed_keeps_a_job_from_others_for_five_seconds_at_m
         at - began
     );
     assert!(at - began < SURE + SLACK);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_ends_well_keeps_no_job_from_others() {
+    let (server, engines) = store(3).await;
+    let first = tokio::spawn({
+        let (engine, ask) = (engines[0].clone(), asking(&[named("q")], 1, secs(60)));
+        async move { engine.lease(ask).await }
+    });
+    until_waiting(&server, "q");
+    let second = waiter(&engines[1]);
+    until_many_wait(&server, 2);
+    engines[0].close().await.unwrap();
+    assert_eq!(code(first.await.unwrap()), Code::Unavailable);
+    let began = Instant::now();
+    push(&engines[2], "q", Duration::ZERO).await;
+    let (_, at) = second.await.unwrap();
+    println!(
+        "who waited behind a closed process had its job after {:?}",
+        at - began
+    );
+    assert!(at - began < SURE / 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
