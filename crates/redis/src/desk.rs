@@ -26,6 +26,10 @@ use crate::store::{Store, bytes, items, number, time, tuple};
 
 /// How often to look though nothing said so: a signal may be lost with the process that was to pass it on.
 const SURE: Duration = Duration::from_secs(5);
+/// How soon to look again after a look that failed. How often Redis is tried is the link's business.
+const AFTER_A_FAILURE: Duration = Duration::from_millis(300);
+/// How long a process that ends tries to tell so.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How many of those who wait for the same queues are asked for at first.
 const FIRST: usize = 16;
 /// How many asks one script gets, and how many jobs they may want together.
@@ -114,6 +118,19 @@ impl Desk {
         self.bell.notify_one();
     }
 
+    /// Ends every wait, and lets others be told of what this process would have been.
+    pub async fn leave(&self, store: &Store) {
+        self.close();
+        let queues: Vec<QueueName> = self.lock().asked.keys().cloned().collect();
+        let passing = async {
+            for some in queues.chunks(JOBS) {
+                self.pass_on(store, some).await;
+            }
+        };
+        // Without it others find out by themselves.
+        let _ = tokio::time::timeout(FAREWELL, passing).await;
+    }
+
     /// How many calls of this process wait for a queue.
     pub fn waiting(&self, queue: &QueueName) -> u64 {
         let inside = self.lock();
@@ -164,6 +181,8 @@ impl Desk {
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
         let mut alarm: Option<tokio::time::Instant> = None;
+        // Why the last look failed, if it did.
+        let mut trouble = None;
         loop {
             let Some(strong) = store.upgrade() else {
                 return;
@@ -189,15 +208,21 @@ impl Desk {
             let began = tokio::time::Instant::now();
             // What was to come before is looked for by now, or still to come.
             alarm = alarm.filter(|alarm| *alarm > began);
-            match self.serve(&store).await {
-                Ok(Some(look)) if look.again.0 > 0 && !store.told => {
-                    let next = began + look.again.since(look.now);
-                    alarm = Some(alarm.map_or(next, |alarm| alarm.min(next)));
+            let next = match self.serve(&store).await {
+                Ok(Some(look)) => {
+                    trouble = None;
+                    let wanted = look.again.0 > 0 && !store.told;
+                    wanted.then(|| began + look.again.since(look.now))
                 }
-                Ok(_) => {}
-                Err(error) => self.fail(&error),
-            }
-            self.time_out(&store);
+                Ok(None) => None,
+                Err(error) => {
+                    self.fail(&error);
+                    trouble = Some(error);
+                    Some(tokio::time::Instant::now() + AFTER_A_FAILURE)
+                }
+            };
+            alarm = [alarm, next].into_iter().flatten().min();
+            self.time_out(&store, trouble.as_ref());
         }
     }
 
@@ -376,8 +401,8 @@ impl Desk {
         }
     }
 
-    /// Answers those who waited in vain.
-    fn time_out(&self, store: &Store) {
+    /// Answers those who waited in vain: with nothing, or why nobody knows whether there was something.
+    fn time_out(&self, store: &Store, trouble: Option<&Error>) {
         let mut inside = self.lock();
         let now = store.clock.now().steady;
         let new = inside.new.clone();
@@ -387,7 +412,8 @@ impl Desk {
         let over: Vec<u64> = inside.waiters.iter().filter_map(over).collect();
         for ticket in over {
             if let Some(waiter) = inside.waiters.remove(&ticket) {
-                let _ = waiter.answer.send(Ok(Vec::new()));
+                let nothing = trouble.map_or_else(|| Ok(Vec::new()), |error| Err(error.clone()));
+                let _ = waiter.answer.send(nothing);
             }
         }
     }

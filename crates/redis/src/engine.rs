@@ -172,22 +172,22 @@ impl Engine for RedisEngine {
         if let [_] = parts.as_slice() {
             return self.desk_of(&ask.queues[0]).lease(&self.store, ask).await;
         }
-        // Each shard has its own desk. First they are asked in the order of the queues.
+        // Each shard has its own desk. First they are asked in the order of the queues. One that is away does not keep the
+        // others from giving; only of nothing it must be said whether that is all that is known.
+        let mut away = None;
         for part in &parts {
             let now = Ask {
                 wait: Duration::ZERO,
                 ..part.clone()
             };
-            let leased = self
-                .desk_of(&part.queues[0])
-                .lease(&self.store, now)
-                .await?;
-            if !leased.is_empty() {
-                return Ok(leased);
+            match self.desk_of(&part.queues[0]).lease(&self.store, now).await {
+                Ok(leased) if leased.is_empty() => {}
+                Ok(leased) => return Ok(leased),
+                Err(error) => away = Some(error),
             }
         }
         if ask.wait.is_zero() {
-            return Ok(Vec::new());
+            return away.map_or_else(|| Ok(Vec::new()), Err);
         }
         // Then the call waits at all of them. What the others were about to give when one does goes back.
         let waits = parts.into_iter().map(|part| {
@@ -195,14 +195,17 @@ impl Engine for RedisEngine {
             async move { desk.lease(&self.store, part).await }.boxed()
         });
         let mut waits: Vec<_> = waits.collect();
+        let mut away = None;
         while !waits.is_empty() {
             let (answer, _, rest) = futures_util::future::select_all(waits).await;
             match answer {
-                Ok(leased) if leased.is_empty() => waits = rest,
-                answer => return answer,
+                Ok(leased) if leased.is_empty() => {}
+                Ok(leased) => return Ok(leased),
+                Err(error) => away = Some(error),
             }
+            waits = rest;
         }
-        Ok(Vec::new())
+        away.map_or_else(|| Ok(Vec::new()), Err)
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
@@ -290,8 +293,9 @@ impl Engine for RedisEngine {
     }
 
     async fn close(&self) -> Result<()> {
+        let leaving = self.desks.iter().map(|desk| desk.leave(&self.store));
+        futures_util::future::join_all(leaving).await;
         self.store.closed.store(true, Ordering::Release);
-        self.desks.iter().for_each(|desk| desk.close());
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use auxo_core::engine::{Accepted, Pushed};
 use auxo_core::job::{OnDuplicate, Ttl};
 use auxo_core::time::{Timestamp, When};
 use auxo_core::{JobId, NewJob, Result, refusal};
+use futures_util::future::join_all;
 
 use crate::bytes::{Pack, Unpack};
 use crate::link::Call;
@@ -150,14 +151,15 @@ fn pushed(answer: &[u8], job: &NewJob) -> Result<Result<Pushed>> {
     }))
 }
 
-/// Splits by shard, sends, and puts the answers back in the order asked.
+/// Splits by shard, sends, and puts the answers back in the order asked. A shard that fails fails its own items only: what
+/// the others did stands, and who asked for it must hear so.
 pub async fn by_shard<T, R, F>(
     items: Vec<T>,
     shard_of: impl Fn(&T) -> u16,
     send: impl Fn(u16, Vec<T>) -> F,
-) -> Result<Vec<R>>
+) -> Result<Vec<Result<R>>>
 where
-    F: Future<Output = Result<Vec<R>>>,
+    F: Future<Output = Result<Vec<Result<R>>>>,
 {
     let mut parts: Vec<(u16, Vec<T>, Vec<usize>)> = Vec::new();
     for (place, item) in items.into_iter().enumerate() {
@@ -178,10 +180,19 @@ where
             None => Ok(Vec::new()),
         };
     }
+    let sent = parts.into_iter().map(|(shard, items, places)| {
+        let sent = send(shard, items);
+        async move { (places, sent.await) }
+    });
     let mut answers = Vec::new();
-    for (shard, items, places) in parts {
-        let sent = send(shard, items).await?;
-        answers.extend(places.into_iter().zip(sent));
+    for (places, sent) in join_all(sent).await {
+        match sent {
+            Ok(sent) => answers.extend(places.into_iter().zip(sent)),
+            Err(error) => {
+                let each = places.into_iter().map(|place| (place, Err(error.clone())));
+                answers.extend(each);
+            }
+        }
     }
     answers.sort_by_key(|(place, _)| *place);
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())

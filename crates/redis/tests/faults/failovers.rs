@@ -1,0 +1,88 @@
+//! Sentinels replace a primary that was killed or hangs, again and again, under 500 pushes a second.
+//!
+//! `AUXO_FAILOVERS` sets how often.
+
+use std::time::{Duration, Instant};
+
+use crate::load::{Load, Plan};
+use crate::servers::SentinelSet;
+use crate::tale::{count, judge};
+
+const FAILOVERS: u64 = 3;
+/// After how long without an answer a primary is taken for dead, and how long the rest may take.
+const DOWN_AFTER: Duration = Duration::from_secs(1);
+const BACK: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_replicas_confirmed_survives_every_failover() {
+    let (_set, load) = fail_over("?durability=replicated").await;
+    judge(&load, 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_confirmation_a_failover_takes_little_and_workers_go_on() {
+    let (_set, load) = fail_over("").await;
+    let plain = count(&load).await;
+    // What is lost is what the primary had not yet sent: far less than a second of it.
+    let most = 500 * failovers();
+    assert!((plain.lost.len() as u64) < most, "{plain}");
+    assert_eq!(plain.doubled, 0);
+}
+
+fn failovers() -> u64 {
+    std::env::var("AUXO_FAILOVERS").map_or(FAILOVERS, |n| n.parse().expect("a number"))
+}
+
+/// Kills the primary and lets it hang, in turns. The load goes on each time by itself, and is drained at the end.
+async fn fail_over(options: &str) -> (SentinelSet, Load) {
+    let mut set = tokio::task::block_in_place(SentinelSet::start);
+    for sentinel in &set.sentinels {
+        // Twice this must pass between two failovers.
+        sentinel.ask(&["SENTINEL", "SET", "main", "failover-timeout", "2000"]);
+    }
+    let url = set.url(options);
+    let mut load = Load::start(Plan {
+        urls: vec![url.clone(), url],
+        queues: 1,
+        ttr: Duration::from_secs(5),
+        // Four producers.
+        pace: Some(Duration::from_millis(8)),
+    })
+    .await;
+    let mut times = Vec::new();
+    let rounds = failovers();
+    for round in 0..rounds {
+        load.progress(200).await;
+        let (before, index) = (set.primary(), set.primary_index());
+        // The new primary may have to wait for its replica, and answer some looks too late.
+        load.trouble(4);
+        let began = Instant::now();
+        match round % 2 {
+            0 => set.servers[index].kill(),
+            _ => set.servers[index].pause(),
+        }
+        load.progress(20).await;
+        times.push(began.elapsed());
+        tokio::task::block_in_place(|| {
+            set.wait_for_another_primary(before);
+            let primary = set.primary().to_string();
+            match round % 2 {
+                0 => set.servers[index].restart_with(&["--replicaof", "127.0.0.1", &primary]),
+                // It learns from the sentinels that it is a replica now.
+                _ => set.servers[index].resume(),
+            }
+            set.servers[set.primary_index()].wait_for_replicas(2);
+        });
+        load.killed();
+    }
+    load.drain().await;
+    let (unavailable, unknown) = load.failures();
+    let slowest = times.iter().max().expect("a failover");
+    println!(
+        "{rounds} failovers with {options:?}: workers went on {} of {rounds} times, within {slowest:?}; \
+         {unavailable} calls found nobody, {unknown} had no sure answer",
+        times.len()
+    );
+    assert!(*slowest < DOWN_AFTER + BACK, "{times:?}");
+    (set, load)
+}

@@ -1,0 +1,21 @@
+//! What goes wrong around Redis while it is used: kills, failovers, cut and slow connections, outages; and several processes
+//! that share it. The servers are real, and so are the loads; an engine of its own stands for each process, unless a test
+//! needs one that can be killed.
+
+#[path = "../servers/mod.rs"]
+mod servers;
+
+mod child;
+mod load;
+mod several;
+mod tale;
+
+mod away;
+mod clocks;
+mod failovers;
+mod hiccups;
+mod kills;
+mod power;
+mod shards;
+mod together;
+mod wakes;

@@ -1,0 +1,234 @@
+//! Who waits in one process is woken by what others do, at once; and one that is gone takes little of that with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use auxo_conformance::bench::{ack, asking, code, ms, named, plain, secs};
+use auxo_core::engine::{Change, Settle};
+use auxo_core::job::Leased;
+use auxo_core::schedule::{Missed, Rhythm, Schedule};
+use auxo_core::{Code, Engine, QueueName};
+use auxo_redis::RedisEngine;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::away::until_waiting;
+use crate::child::{self, Process, push};
+use crate::load::open;
+use crate::servers::Server;
+
+const MEMORY_ONLY: &str = "?durability=none";
+/// How often a process looks though nobody told it to, and what a busy machine may add.
+const SURE: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(1);
+
+async fn store(processes: usize) -> (Server, Vec<Arc<RedisEngine>>) {
+    let server = Server::start(&[]);
+    let mut engines = Vec::new();
+    for _ in 0..processes {
+        engines.push(open(&server.url(MEMORY_ONLY)).await);
+    }
+    (server, engines)
+}
+
+/// Waits for a job, and tells how long ago it was received.
+fn waiter(engine: &Arc<RedisEngine>) -> JoinHandle<(Leased, Instant)> {
+    let engine = engine.clone();
+    tokio::spawn(async move {
+        let ask = asking(&[named("q")], 1, secs(60));
+        let mut leased = engine.lease(ask).await.unwrap();
+        (leased.remove(0), Instant::now())
+    })
+}
+
+async fn done(engine: &RedisEngine, leased: &Leased) {
+    let (token, outcome) = (leased.token, ack());
+    let answers = engine
+        .settle(vec![Settle { token, outcome }])
+        .await
+        .unwrap();
+    answers[0].as_ref().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_in_one_process_wakes_who_waits_in_another_at_once() {
+    let (server, engines) = store(2).await;
+    let mut times = Vec::new();
+    for _ in 0..100 {
+        let waiting = waiter(&engines[0]);
+        until_waiting(&server, "q");
+        let began = Instant::now();
+        push(&engines[1], "q", Duration::ZERO).await;
+        let (leased, at) = waiting.await.unwrap();
+        times.push(at - began);
+        done(&engines[1], &leased).await;
+    }
+    times.sort();
+    let (half, most) = (times[50], times[99]);
+    println!("woken by another process after {half:?} (half of the times), {most:?} (at most)");
+    assert!(half < ms(20), "{half:?}");
+    assert!(most < SURE / 2, "{most:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_another_process_pushed_wakes_who_waits_when_it_is_due() {
+    let (server, engines) = store(2).await;
+    // The alarm is set for this one, and must be set anew.
+    push(&engines[1], "q", secs(3600)).await;
+    let mut late = Vec::new();
+    for _ in 0..10 {
+        let waiting = waiter(&engines[0]);
+        until_waiting(&server, "q");
+        let due = push(&engines[1], "q", ms(200)).await;
+        let (leased, _) = waiting.await.unwrap();
+        let granted = leased.deadline.minus(leased.job.ttr).0;
+        assert!(granted >= due, "{} ms early", due - granted);
+        late.push(granted - due);
+        done(&engines[0], &leased).await;
+    }
+    late.sort_unstable();
+    println!(
+        "late by {} ms (half of the times), {} ms (at most)",
+        late[5], late[9]
+    );
+    assert!(late[5] < 50 && late[9] < 2500, "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_processes_are_woken_as_there_are_jobs() {
+    let (server, engines) = store(4).await;
+    let mut most = Duration::ZERO;
+    for _ in 0..10 {
+        let mut waiting = JoinSet::new();
+        for engine in &engines {
+            let waiter = waiter(engine);
+            waiting.spawn(async move { waiter.await.unwrap() });
+        }
+        until_many_wait(&server, 4);
+        let began = Instant::now();
+        for _ in 0..4 {
+            push(&engines[0], "q", Duration::ZERO).await;
+        }
+        while let Some(got) = waiting.join_next().await {
+            let (leased, at) = got.unwrap();
+            most = most.max(at - began);
+            done(&engines[0], &leased).await;
+        }
+    }
+    println!("four jobs reached four processes within {most:?}");
+    assert!(most < SURE / 2, "{most:?}");
+}
+
+fn until_many_wait(server: &Server, processes: i64) {
+    tokio::task::block_in_place(|| {
+        crate::servers::wait("all of them wait", || {
+            server.ask(&["ZCARD", "auxo{0}:w:q"]).int() == processes
+        })
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_was_killed_keeps_a_job_from_others_for_five_seconds_at_most() {
+    if child::is_one().await {
+        return;
+    }
+    let (server, engines) = store(2).await;
+    let test = "wakes::a_process_that_was_killed_keeps_a_job_from_others_for_five_seconds_at_most";
+    let mut first = Process::start(test, &server.url(MEMORY_ONLY));
+    first.order("take q 60000");
+    until_waiting(&server, "q");
+    let second = waiter(&engines[0]);
+    until_many_wait(&server, 2);
+    first.kill();
+    let began = Instant::now();
+    // Redis tells the first that waits, who is no more.
+    push(&engines[1], "q", Duration::ZERO).await;
+    let (_, at) = second.await.unwrap();
+    println!(
+        "who waited behind a dead process had its job after {:?}",
+        at - began
+    );
+    assert!(at - began < SURE + SLACK);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_ends_well_keeps_no_job_from_others() {
+    let (server, engines) = store(3).await;
+    let first = tokio::spawn({
+        let (engine, ask) = (engines[0].clone(), asking(&[named("q")], 1, secs(60)));
+        async move { engine.lease(ask).await }
+    });
+    until_waiting(&server, "q");
+    let second = waiter(&engines[1]);
+    until_many_wait(&server, 2);
+    engines[0].close().await.unwrap();
+    assert_eq!(code(first.await.unwrap()), Code::Unavailable);
+    let began = Instant::now();
+    push(&engines[2], "q", Duration::ZERO).await;
+    let (_, at) = second.await.unwrap();
+    println!(
+        "who waited behind a closed process had its job after {:?}",
+        at - began
+    );
+    assert!(at - began < SURE / 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_makes_one_job_though_four_processes_see_it() {
+    let (server, engines) = store(4).await;
+    let period = ms(50);
+    let schedule = Schedule {
+        name: "often".to_owned(),
+        queue: named("q"),
+        rhythm: Rhythm::Every(period),
+        missed: Missed::Skip,
+        spec: plain(),
+        next: None,
+        last: None,
+    };
+    let began = time(&server);
+    engines[0].change(Change::Schedule(schedule)).await.unwrap();
+    let mut workers = JoinSet::new();
+    for engine in &engines {
+        workers.spawn(take_ten(engine.clone(), named("q")));
+    }
+    let mut made = Vec::new();
+    while let Some(times) = workers.join_next().await {
+        made.extend(times.unwrap());
+    }
+    let name = "often".to_owned();
+    engines[0].change(Change::Unschedule(name)).await.unwrap();
+    let ticks = (time(&server) - began) / period.as_millis() as u64;
+    let books = engines[0].queues(None).await.unwrap()[0].books;
+    println!(
+        "{ticks} ticks, {} jobs; 40 of them done by 4 processes",
+        books.accepted
+    );
+    assert_eq!(made.len(), 40);
+    assert!(books.accepted <= ticks, "{books:?}");
+    // No two of one tick: they are made when the tick has come, and the next is a period later.
+    made.sort_unstable();
+    let gaps = made.windows(2).map(|pair| pair[1] - pair[0]);
+    let doubled = gaps.filter(|gap| *gap == 0).count();
+    assert_eq!(doubled, 0, "{made:?}");
+}
+
+/// Does ten jobs; when they were made.
+async fn take_ten(engine: Arc<RedisEngine>, queue: QueueName) -> Vec<u64> {
+    let mut made = Vec::new();
+    while made.len() < 10 {
+        let ask = asking(std::slice::from_ref(&queue), 1, secs(60));
+        let leased = engine.lease(ask).await.unwrap();
+        for one in &leased {
+            made.push(one.job.created_at.0);
+            done(&engine, one).await;
+        }
+    }
+    made
+}
+
+/// What Redis' clock shows.
+fn time(server: &Server) -> u64 {
+    let time = server.ask(&["TIME"]);
+    let part = |n: usize| time.items()[n].text().parse::<u64>().expect("a number");
+    part(0) * 1000 + part(1) / 1000
+}
