@@ -15,6 +15,7 @@ use auxo_core::{Code, Error, NewJob, QueueName, Result};
 use futures_util::FutureExt;
 use tokio::sync::broadcast;
 
+use crate::checks::{self, Setup};
 use crate::desk::{Desk, catch_up};
 use crate::gather::Gather;
 use crate::keys::Keys;
@@ -43,12 +44,15 @@ pub struct RedisEngine {
     desks: Vec<Arc<Desk>>,
     pushes: Arc<Gather<NewJob, Result<Pushed>>>,
     settles: Arc<Gather<Settle, Result<Settled>>>,
+    setup: Setup,
 }
 
 impl RedisEngine {
-    /// Opens the store at a URL. It must be used within a tokio runtime.
+    /// Opens the store at a URL. It must be used within a tokio runtime. A Redis that does not keep jobs is refused, unless the
+    /// URL says `durability=none`.
     pub async fn open(url: &StoreUrl, options: Options) -> Result<RedisEngine> {
         let link = Link::open(url).await?;
+        let setup = checks::look(&link, url.durability()).await?;
         let told = options.clock.is_some();
         let clock = options.clock;
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new(Timestamp(0))));
@@ -78,7 +82,13 @@ impl RedisEngine {
             desks,
             pushes: Arc::default(),
             settles: Arc::default(),
+            setup,
         })
+    }
+
+    /// What this Redis, as it was set up when the store was opened, can lose.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// The ask in parts, each for the queues of one shard that stand together.

@@ -3,6 +3,7 @@
 #[path = "../servers/mod.rs"]
 mod servers;
 
+mod checks;
 mod moves;
 mod random;
 mod sets;
