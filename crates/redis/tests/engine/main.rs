@@ -4,6 +4,7 @@
 mod servers;
 
 mod checks;
+mod damage;
 mod moves;
 mod random;
 mod sets;
