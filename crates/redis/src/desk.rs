@@ -24,8 +24,9 @@ use crate::script;
 use crate::settle;
 use crate::store::{Store, bytes, items, number, time, tuple};
 
-/// How often to look though nothing said so: a signal may be lost with the process that was to pass it on.
-const SURE: Duration = Duration::from_secs(5);
+/// How often to look though nothing said so: a signal may be lost with the process that was to pass it on, and the store itself
+/// may be emptied, which is to be known within five seconds.
+const SURE: Duration = Duration::from_secs(4);
 /// How many of those who wait for the same queues are asked for at first.
 const FIRST: usize = 16;
 /// How many asks one script gets, and how many jobs they may want together.

@@ -2,7 +2,7 @@
 -- lease: ready -> leased; take: ready -> done, where the length of a lease is zero
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches   3 the process that asks   4 '1' to lend though schedules are due
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the process that asks   4 '1' to lend though schedules are due
 --       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
 --       the worker, and max random nonces of 8 bytes
 -- ->    the time; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and

@@ -5,6 +5,7 @@ mod servers;
 
 mod checks;
 mod damage;
+mod emptied;
 mod moves;
 mod random;
 mod sets;
