@@ -24,8 +24,9 @@ use crate::script;
 use crate::settle;
 use crate::store::{Store, bytes, items, number, time, tuple};
 
-/// How often to look though nothing said so: a signal may be lost with the process that was to pass it on.
-const SURE: Duration = Duration::from_secs(5);
+/// How often to look though nothing said so: a signal may be lost with the process that was to pass it on, and the store itself
+/// may be emptied, which is to be known within five seconds.
+const SURE: Duration = Duration::from_secs(4);
 /// How soon to look again after a look that failed. How often Redis is tried is the link's business.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(300);
 /// How long a process that ends tries to tell so.

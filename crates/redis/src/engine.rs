@@ -15,11 +15,12 @@ use auxo_core::{Code, Error, NewJob, QueueName, Result};
 use futures_util::FutureExt;
 use tokio::sync::broadcast;
 
+use crate::checks::{self, Setup};
 use crate::desk::{Desk, catch_up};
 use crate::gather::Gather;
 use crate::keys::Keys;
 use crate::link::Link;
-use crate::store::{Store, items, number};
+use crate::store::{Store, items, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
 use crate::{look, push, schedules, script, settle};
 
@@ -43,12 +44,15 @@ pub struct RedisEngine {
     desks: Vec<Arc<Desk>>,
     pushes: Arc<Gather<NewJob, Result<Pushed>>>,
     settles: Arc<Gather<Settle, Result<Settled>>>,
+    setup: Setup,
 }
 
 impl RedisEngine {
-    /// Opens the store at a URL. It must be used within a tokio runtime.
+    /// Opens the store at a URL. It must be used within a tokio runtime. A Redis that does not keep jobs is refused, unless the
+    /// URL says `durability=none`.
     pub async fn open(url: &StoreUrl, options: Options) -> Result<RedisEngine> {
         let link = Link::open(url).await?;
+        let setup = checks::look(&link, url.durability()).await?;
         let told = options.clock.is_some();
         let clock = options.clock;
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock::new(Timestamp(0))));
@@ -57,7 +61,7 @@ impl RedisEngine {
             Kind::Single(_) | Kind::Sentinel { .. } => 1,
         });
         let mut store = Store::new(link, Keys::new(url.prefix()), wished, clock, told)?;
-        store.shards = shards(&store, wished, url.shards()).await?;
+        make(&mut store, url.shards()).await?;
         let store = Arc::new(store);
         let desks: Vec<_> = store
             .all()
@@ -78,7 +82,13 @@ impl RedisEngine {
             desks,
             pushes: Arc::default(),
             settles: Arc::default(),
+            setup,
         })
+    }
+
+    /// What this Redis, as it was set up when the store was opened, can lose.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// The ask in parts, each for the queues of one shard that stand together.
@@ -97,20 +107,32 @@ impl RedisEngine {
     }
 }
 
-/// The number of shards of the store: what it was made with, for jobs are found by it.
-async fn shards(store: &Store, wished: u16, said: Option<u16>) -> Result<u16> {
+/// Makes the store, or finds it: with the number of shards that it was made with, for jobs are found by it.
+async fn make(store: &mut Store, said: Option<u16>) -> Result<()> {
     let mut call = store.call(&script::MAKE, 0);
-    call.arg(wished.to_string());
-    let made = number(store.run(call).await?)? as u16;
-    match said {
-        Some(said) if said != made => {
-            let text = format!(
-                "the store has {made} shards, not {said}: leave shards out of its URL, or move the jobs to a new store"
-            );
-            Err(Error::new(Code::Conflict, text))
-        }
-        _ => Ok(made),
+    call.arg(store.shards.to_string()).arg(store.name()?);
+    let [made, identity] = tuple(store.run(call).await?)?;
+    let made = number(made)? as u16;
+    if let Some(said) = said.filter(|said| *said != made) {
+        let text = format!(
+            "the store has {made} shards, not {said}: leave shards out of its URL, or move the jobs to a new store"
+        );
+        return Err(Error::new(Code::Conflict, text));
     }
+    store.shards = made;
+    store.identity = text(identity)?;
+    for shard in store.all().skip(1) {
+        let mut call = store.call(&script::MAKE, shard);
+        call.arg("").arg(store.identity.as_str());
+        let [_, was] = tuple(store.run(call).await?)?;
+        let was = text(was)?;
+        if !was.is_empty() && was != store.identity {
+            tracing::warn!(
+                "redis: shard {shard} outlived the store that it was of, and is taken over"
+            );
+        }
+    }
+    Ok(())
 }
 
 impl Drop for RedisEngine {

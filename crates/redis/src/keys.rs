@@ -6,8 +6,8 @@
 
 /// The parts of a shard, with the name that scripts know them by.
 pub const NAMES: &[(&str, &str)] = &[
-    // A hash: the newest id, the count of leases, until when somebody watches, when schedules were armed; in the first shard
-    // the number of shards.
+    // A hash: the store's identity and number of shards, the newest id, the count of leases, until when somebody watches, when
+    // schedules were armed.
     ("META", "meta"),
     // A hash of packed jobs by id: what a client said.
     ("JOBS", "jobs"),

@@ -4,6 +4,7 @@
 //! is told in [`keys`].
 
 mod bytes;
+mod checks;
 mod desk;
 mod engine;
 mod gather;
@@ -19,6 +20,7 @@ mod settle;
 mod store;
 pub mod url;
 
+pub use checks::Setup;
 pub use engine::{Options, RedisEngine};
 pub use link::Link;
 pub use url::StoreUrl;

@@ -17,7 +17,7 @@ use crate::push::by_shard;
 use crate::record::{Shown, garbled, id_of, state};
 use crate::script;
 use crate::settle::shard;
-use crate::store::{Store, bytes, items, number, time, tuple};
+use crate::store::{Store, bytes, items, number, text, time, tuple};
 
 /// How many jobs one call of a listing looks at, whether they are shown or not.
 const LOOKS: usize = 5000;
@@ -224,11 +224,6 @@ async fn piece(
     };
     let jobs = items(jobs)?.into_iter().map(bytes).collect::<Result<_>>()?;
     Ok((time(now)?, next, jobs))
-}
-
-fn text(value: crate::link::Value) -> Result<String> {
-    let text = String::from_utf8(bytes(value)?.to_vec());
-    text.map_err(|_| garbled("bytes that are no text"))
 }
 
 /// An operator's move.

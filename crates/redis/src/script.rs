@@ -59,6 +59,7 @@ impl Script {
 }
 
 const TIME: &str = include_str!("scripts/part_time.lua");
+const STORE: &str = include_str!("scripts/part_store.lua");
 const RECORDS: &str = include_str!("scripts/part_records.lua");
 const NOTICES: &str = include_str!("scripts/part_notices.lua");
 const QUEUES_PART: &str = include_str!("scripts/part_queues.lua");
@@ -91,9 +92,9 @@ scripts! {
     TICK "tick" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
     REGROUP "regroup" true [RECORDS QUEUES_PART PAGES];
     WAIT "wait" true [RECORDS QUEUES_PART];
-    CATALOG "catalog" true [];
+    CATALOG "catalog" true [STORE];
     MAKE "make" true [];
-    WATCH "watch" true [];
+    WATCH "watch" true [STORE];
     FIND "find" false [RECORDS QUEUES_PART];
     LIST "list" false [RECORDS QUEUES_PART PAGES];
     QUEUES "queues" false [RECORDS QUEUES_PART];

@@ -15,11 +15,20 @@ use crate::notices::Notices;
 use crate::record::garbled;
 use crate::script::Script;
 
+/// What a script answers that finds another store than its caller means.
+const GONE: &str = "GONE";
+const EMPTIED: &str = "the store was emptied or replaced since it was opened (FLUSHALL, or a Redis that came back without its \
+                       data): nothing is read or written until this process is started again";
+
 /// An open store.
 pub struct Store {
     pub link: Link,
     pub keys: Keys,
     pub shards: u16,
+    /// What the store was given when it was made; empty until that is known.
+    pub identity: String,
+    /// Whether it was seen that the store is another one, or none any more.
+    gone: AtomicBool,
     /// How this process is known to the others.
     pub process: String,
     /// For how long callers wait; and in tests, what the scripts are told instead of Redis' own time.
@@ -48,6 +57,8 @@ impl Store {
             link,
             keys,
             shards,
+            identity: String::new(),
+            gone: AtomicBool::new(false),
             process: String::new(),
             clock,
             told,
@@ -55,9 +66,14 @@ impl Store {
             closed: AtomicBool::new(false),
             dice: Mutex::default(),
         };
-        let name = store.random(12)?;
-        store.process = name.iter().map(|b| format!("{b:02x}")).collect();
+        store.process = store.name()?;
         Ok(store)
+    }
+
+    /// A name that nobody else has.
+    pub fn name(&self) -> Result<String> {
+        let name = self.random(12)?;
+        Ok(name.iter().map(|b| format!("{b:02x}")).collect())
     }
 
     /// Where a queue is.
@@ -85,7 +101,8 @@ impl Store {
             true => call.arg(self.clock.now().wall.0.to_string()),
             false => call.arg(""),
         };
-        call.arg(if self.notices.wanted() { "1" } else { "" });
+        let watches = if self.notices.wanted() { "1" } else { "0" };
+        call.arg(format!("{watches}{}", self.identity));
         call
     }
 
@@ -95,15 +112,24 @@ impl Store {
         if self.notices.wanted() {
             self.notices.ready().await;
         }
-        self.link.run(call).await
+        let answer = self.link.run(call).await?;
+        if matches!(&answer, Value::SimpleString(text) if text == GONE) {
+            if !self.gone.swap(true, Ordering::AcqRel) {
+                tracing::error!("redis: {EMPTIED}");
+            }
+            self.open()?;
+        }
+        Ok(answer)
     }
 
-    /// Fails after the engine was closed.
+    /// Fails after the engine was closed, and when the store is not the one that was opened.
     pub fn open(&self) -> Result<()> {
-        match self.closed.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(Error::new(Code::Unavailable, "the engine is closed")),
-        }
+        let why = match () {
+            () if self.closed.load(Ordering::Acquire) => "the engine is closed",
+            () if self.gone.load(Ordering::Acquire) => EMPTIED,
+            () => return Ok(()),
+        };
+        Err(Error::new(Code::Unavailable, why))
     }
 
     /// Bytes that nobody can guess.
@@ -129,6 +155,12 @@ pub fn bytes(value: Value) -> Result<Bytes> {
         Value::Nil => Ok(Bytes::new()),
         _ => Err(garbled("something else than bytes")),
     }
+}
+
+/// The text of an answer.
+pub fn text(value: Value) -> Result<String> {
+    let text = String::from_utf8(bytes(value)?.to_vec());
+    text.map_err(|_| garbled("bytes that are no text"))
 }
 
 /// The items of an answer.

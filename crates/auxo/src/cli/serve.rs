@@ -125,7 +125,8 @@ async fn open(config: &Config) -> Result<(Arc<Service>, Vec<String>), Failure> {
         }
         Place::Store(url) => {
             let engine = RedisEngine::open(url, auxo_redis::Options::default()).await?;
-            (Arc::new(engine), Vec::new())
+            let risks = engine.setup().lines.clone();
+            (Arc::new(engine), risks)
         }
     };
     Ok((Arc::new(Service::new(engine, Limits::default())), risks))

@@ -2,7 +2,7 @@
 -- What is set up besides queues.
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 nothing   3 'all', or what to do:
+-- ARGV  1 the time, in tests   2 who asks, see part_store   3 'all', or what to do:
 --       'subscribe' name value | 'unsubscribe' name | 'schedule' name value next | 'unschedule' name | 'arm'
 -- ->    the time and the two hashes for 'all', else whether anything was changed
 

@@ -2,7 +2,7 @@
 -- Changes a queue's settings, and makes the queue if need be.
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches   3 the queue   4 its settings, packed
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the queue   4 its settings, packed
 -- ->    whether its groups must be gathered (1) or scattered (2) now, else 0
 
 upkeep(100)

@@ -2,7 +2,7 @@
 -- extend: a leased job stays leased, for longer
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches
+-- ARGV  1 the time, in tests   2 who asks, see part_notices
 --       then for each lease id:8 counter:6 nonce:8 has_ttr:1 ttr:6 has_progress:1 progress
 -- ->    for each lease 8 bytes: extended:1 cancel:1 deadline:6
 

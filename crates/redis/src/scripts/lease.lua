@@ -2,7 +2,7 @@
 -- lease: ready -> leased; take: ready -> done, where the length of a lease is zero
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches   3 the process that asks   4 '1' to lend though schedules are due
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the process that asks   4 '1' to lend though schedules are due
 --       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
 --       the worker, and max random nonces of 8 bytes
 -- ->    the time; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
@@ -29,7 +29,8 @@ local function room(q, max)
 end
 
 -- The first due jobs of a fair queue, in turns: of the most urgent priority first those whose worker vanished, then the
--- first job of the group whose last turn is longest ago. Of groups that never had one, the first in line.
+-- first job of the group whose last turn is longest ago. Of groups that never had one, the first in line. With its group, if
+-- it was found by that.
 local function turn(q, class)
   local line = line_of(q, class)
   local front = redis.call('ZRANGEBYSCORE', line, -1, -1, 'LIMIT', 0, 1)[1]
@@ -39,7 +40,7 @@ local function turn(q, class)
   while true do
     local groups = redis.call('ZRANGE', ring, from, from + 63, 'WITHSCORES')
     for i = 1, #groups, 2 do
-      if best and groups[i + 1] ~= '0' then return best_id end
+      if best and groups[i + 1] ~= '0' then return best_id, best end
       local head = redis.call('ZRANGE', group_line(q, class, groups[i]), 0, 0, 'WITHSCORES')
       local due = tonumber(head[2] or now + 1)
       if due <= now and (not best or due < best_due or due == best_due and head[1] < best_id) then
@@ -47,7 +48,7 @@ local function turn(q, class)
       end
     end
     from = from + 64
-    if best then return best_id end
+    if best then return best_id, best end
     -- While the groups of a queue that was just made fair are gathered, the line itself has the rest.
     if #groups < 128 then return redis.call('ZRANGEBYSCORE', line, '-inf', now, 'LIMIT', 0, 1)[1] end
   end
@@ -58,8 +59,13 @@ local function chosen(q, class, most)
   if not q.fair then
     return redis.call('ZRANGEBYSCORE', line_of(q, class), '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
   end
-  local id = turn(q, class)
-  return id and { id, redis.call('ZSCORE', line_of(q, class), id) } or {}
+  while true do
+    local id, group = turn(q, class)
+    local score = id and redis.call('ZSCORE', line_of(q, class), id)
+    if not id or score then return id and { id, score } or {} end
+    -- The line is the truth: a group that has what the line has not would be asked for it for ever.
+    leave_group(q, class, group, id)
+  end
 end
 
 local meta = redis.call('HMGET', K_META, 'leases', 'armed')
@@ -163,7 +169,10 @@ local function serve_class(q, class, ask, most, lent)
         local job = open(id, record, life)
         -- Where a job stands at the front, only its life knows when it was due.
         if not job.front then job.due = tonumber(next[i * 2]) end
-        if job.expires > 0 and job.expires <= now then
+        if job.state ~= WAITING then
+          -- It has no business in the line, and is out of it now.
+          if q.fair then leave_group(q, class, group_id(job.group), id) end
+        elseif job.expires > 0 and job.expires <= now then
           if q.fair then leave_group(q, class, group_id(job.group), id) end
           -- It stands in no line any more.
           job.state = LEASED

@@ -1,8 +1,11 @@
 
--- What happens is published while somebody watches: the process that calls (ARGV[2] is '1'), or another one (K_META watch).
+-- What happens is published while somebody watches: the process that calls (ARGV[2] begins with '1'), or another one (K_META
+-- watch). Read with it is whose store this is (the rest of ARGV[2]): nothing is to be written into one that was emptied or
+-- replaced since it was opened.
 local notices = {}
-local watched = ARGV[2] == '1'
-  or tonumber(redis.call('HGET', K_META, 'watch') or 0) > now
+local watch = redis.call('HMGET', K_META, 'watch', 'store')
+if watch[2] ~= string.sub(ARGV[2], 2) then return { ok = 'GONE' } end
+local watched = string.byte(ARGV[2]) == 49 or tonumber(watch[1] or 0) > now
 
 local function notice(queue, id, event, by, note)
   if watched then

@@ -2,7 +2,7 @@
 -- publish: (nothing) -> scheduled or ready, in the queue of each subscription, or nowhere
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches   3 '1' to keep the jobs, '0' only to see whether all would be taken
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 '1' to keep the jobs, '0' only to see whether all would be taken
 --       then for each copy the head of a run of one (see run_of), and its spec
 -- ->    1 and for each copy 16 bytes as push answers; or 0 and the answer to the copy that was refused
 

@@ -2,7 +2,7 @@
 -- push: (nothing) -> scheduled, or ready at once
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches
+-- ARGV  1 the time, in tests   2 who asks, see part_notices
 --       then for each run of jobs that differ in nothing but what no script reads: its head (see run_of), and its specs
 -- ->    for each job, or for all of a run (how is RUN, the id the first), 16 bytes: how:1 id:8 state:1 due:6
 

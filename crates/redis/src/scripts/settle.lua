@@ -2,7 +2,7 @@
 -- ack: leased -> done; fail: leased -> scheduled or dead; release, snooze: leased -> scheduled or ready; bury: leased -> dead
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches
+-- ARGV  1 the time, in tests   2 who asks, see part_notices
 --       then for each lease outcome:1 id:8 counter:6 nonce:8 and
 --         1 ack      has_result:1 result
 --         2 fail     has_delay:1 delay:6 never:1 dice:8 error

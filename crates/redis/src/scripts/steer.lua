@@ -3,7 +3,7 @@
 -- a leased job is flagged; delete: all but leased -> cancelled
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches   3 the action: 1 kick, 2 cancel, 3 reschedule, 4 delete
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the action: 1 kick, 2 cancel, 3 reschedule, 4 delete
 --       4 when, for a reschedule: kind:1 at:6   5 '1' to move, '0' only to say what would happen
 --       6 the states that a job must be in, as bits, 0 for any   then the ids
 -- ->    for each id 2 bytes: moved:1 (2 is a conflict, 0 is unknown) state:1

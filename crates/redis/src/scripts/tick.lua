@@ -2,7 +2,7 @@
 -- A schedule's tick: (nothing) -> scheduled or ready, at most once however many processes try
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 whether the caller watches   3 the schedule's name   4 the schedule as it was read: last:6 and
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the schedule's name   4 the schedule as it was read: last:6 and
 --       more   5 as it shall be   6 its next tick, or nothing   then for each job: the tick, the head of a run of one, its spec
 -- ->    1; 0 if somebody else was first
 

@@ -3,6 +3,9 @@
 #[path = "../servers/mod.rs"]
 mod servers;
 
+mod checks;
+mod damage;
+mod emptied;
 mod moves;
 mod random;
 mod sets;

@@ -19,7 +19,7 @@ const CALLS: u64 = 300;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shard_that_moves_back_and_forth_loses_nothing() {
     let cluster = Arc::new(ClusterSet::start(3));
-    let url = cluster.url("?shards=1").parse().unwrap();
+    let url = cluster.url("?durability=none&shards=1").parse().unwrap();
     let engine = Arc::new(RedisEngine::open(&url, Options::default()).await.unwrap());
     let queue = named("hot");
     let (stop, failed, calls) = (

@@ -16,12 +16,12 @@ type Held = Arc<dyn std::any::Any + Send + Sync>;
 
 /// An empty store on a server of its own.
 pub async fn make() -> Bench {
-    alone("").await
+    alone("?durability=none").await
 }
 
 /// With so many shards that every queue of a case is likely to be elsewhere.
 pub async fn make_sharded() -> Bench {
-    alone("?shards=7").await
+    alone("?durability=none&shards=7").await
 }
 
 async fn alone(options: &str) -> Bench {
@@ -34,7 +34,7 @@ async fn alone(options: &str) -> Bench {
 pub async fn beside(url: &str) -> Bench {
     static STORES: AtomicUsize = AtomicUsize::new(0);
     let number = STORES.fetch_add(1, Ordering::Relaxed);
-    let url = format!("{url}prefix=s{number}");
+    let url = format!("{url}durability=none&prefix=s{number}");
     open(url, ManualClock::at(1_700_000_000_000), Arc::new(())).await
 }
 
