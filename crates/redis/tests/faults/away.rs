@@ -78,7 +78,8 @@ async fn while_redis_is_away_calls_fail_in_time_and_nobody_storms_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waited_in_vain_because_redis_is_away_is_told_so() {
-    let mut server = Server::start(&[]);
+    // One that keeps the store: who finds it empty refuses it.
+    let mut server = Server::start(&["--appendonly", "yes"]);
     let engine = open(&server.url("?durability=none&timeout=1s")).await;
     let waiting = tokio::spawn({
         let engine = engine.clone();
