@@ -100,6 +100,32 @@ async fn who_waited_in_vain_because_redis_is_away_is_told_so() {
     assert_eq!(engine.lease(ask).await.unwrap(), Vec::new());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watcher_that_comes_while_redis_is_away_holds_nobody_up() {
+    let mut server = Server::start(&[]);
+    let engine = open(&server.url("?durability=none&timeout=1s")).await;
+    server.kill();
+    let mut watcher = engine.watch();
+    for _ in 0..5 {
+        let (told, took) = timed(push(&engine, "q")).await;
+        assert_ne!(told, Code::Internal);
+        assert!(took < 2 * TIMEOUT + SLACK, "{took:?}");
+    }
+    tokio::task::block_in_place(|| server.restart());
+    wait_until_back(&engine).await;
+    // It hears again soon, though not necessarily the first that happens.
+    let began = Instant::now();
+    loop {
+        push(&engine, "q").await.unwrap();
+        let heard = tokio::time::timeout(TIMEOUT / 10, watcher.recv()).await;
+        if let Ok(heard) = heard {
+            heard.expect("a notice");
+            return;
+        }
+        assert!(began.elapsed() < 10 * TIMEOUT, "it stays deaf");
+    }
+}
+
 async fn leased(engine: &RedisEngine) -> Token {
     push(engine, "q").await.unwrap();
     let ask = asking(&[named("q")], 1, secs(10));

@@ -173,6 +173,25 @@ async fn a_process_that_ends_well_keeps_no_job_from_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_is_known_to_others_though_there_is_always_something_to_see() {
+    let (server, engines) = store(2).await;
+    let watcher = engines[0].watch();
+    push(&engines[0], "q", Duration::ZERO).await;
+    let until = || {
+        let until = server.ask(&["HGET", "auxo{0}:meta", "watch"]);
+        until.text().parse::<u64>().expect("a time")
+    };
+    let first = until();
+    let began = Instant::now();
+    while until() == first {
+        push(&engines[1], "q", Duration::ZERO).await;
+        assert!(began.elapsed() < secs(25), "it is about to be forgotten");
+    }
+    println!("said again after {:?}", began.elapsed());
+    drop(watcher);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_makes_one_job_though_four_processes_see_it() {
     let (server, engines) = store(4).await;
     let period = ms(50);
