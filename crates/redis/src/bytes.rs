@@ -82,6 +82,10 @@ impl<'a> Unpack<'a> {
         self.raw(1).map(|b| b[0])
     }
 
+    pub fn u16(&mut self) -> Option<u16> {
+        self.number(2).map(|n| n as u16)
+    }
+
     pub fn u32(&mut self) -> Option<u32> {
         self.number(4).map(|n| n as u32)
     }

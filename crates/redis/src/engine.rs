@@ -22,7 +22,7 @@ use crate::keys::Keys;
 use crate::link::Link;
 use crate::store::{Store, items, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
-use crate::{look, push, schedules, script, settle};
+use crate::{audit, auditor, look, push, schedules, script, settle};
 
 /// How long a look into the letter box lasts before the next.
 const LETTERS: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub struct Options {
 
 /// The queue on Redis.
 pub struct RedisEngine {
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     desks: Vec<Arc<Desk>>,
     pushes: Arc<Gather<NewJob, Result<Pushed>>>,
     settles: Arc<Gather<Settle, Result<Settled>>>,
@@ -77,6 +77,11 @@ impl RedisEngine {
                 }
             }));
         }
+        // By a clock that is turned by hand nobody can tell when a minute has passed.
+        if !store.told {
+            let moves = store.link.moves();
+            tokio::spawn(auditor::run(Arc::downgrade(&store), moves));
+        }
         Ok(RedisEngine {
             store,
             desks,
@@ -84,6 +89,16 @@ impl RedisEngine {
             settles: Arc::default(),
             setup,
         })
+    }
+
+    /// How much the auditor has put right since the store was opened.
+    pub fn repaired(&self) -> u64 {
+        self.store.repaired.load(Ordering::Relaxed)
+    }
+
+    /// Looks at all jobs now and puts right what it finds, without waiting for the auditor; says how much that was.
+    pub async fn repair(&self) -> Result<u64> {
+        auditor::repair(&self.store).await
     }
 
     /// What this Redis, as it was set up when the store was opened, can lose.
@@ -303,7 +318,7 @@ impl Engine for RedisEngine {
     }
 
     async fn audit(&self) -> Result<Audit> {
-        look::audit(&self.store).await
+        audit::audit(&self.store).await
     }
 
     fn watch(&self) -> broadcast::Receiver<Notice> {

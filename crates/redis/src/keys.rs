@@ -45,6 +45,8 @@ pub const NAMES: &[(&str, &str)] = &[
     ("SCHEDULES", "schedules"),
     // A sorted set of the names of schedules by their next tick.
     ("TICKS", "ticks"),
+    // A string that expires: the process that looks after the shard.
+    ("AUDITOR", "auditor"),
     // Never there. Every script names it, so that a cluster refuses it for a moment (TRYAGAIN) while the shard moves from one
     // node to another: then some of the named keys are here and some are not. Without it a script could find half a shard.
     ("ABSENT", "absent"),

@@ -19,6 +19,7 @@ use auxo_core::Code;
 use auxo_core::Result;
 use redis::Cmd;
 pub use redis::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::script::Script;
@@ -44,6 +45,7 @@ mod tls;
 
 use carry::Errand;
 use route::{Route, Task};
+use table::Table;
 
 /// Connections to the servers of a store, shared by all calls of a process.
 #[derive(Clone)]
@@ -164,8 +166,23 @@ impl Link {
         Ok(answers)
     }
 
+    /// Tells when another server has taken over.
+    pub fn moves(&self) -> Moves {
+        Moves(self.inner.route.changes())
+    }
+
     fn deadline(&self) -> Instant {
         Instant::now() + self.inner.timeout
+    }
+}
+
+/// Changes of who has what.
+pub struct Moves(watch::Receiver<Arc<Table>>);
+
+impl Moves {
+    /// Waits for the next one. `false` when there can be none any more.
+    pub async fn next(&mut self) -> bool {
+        self.0.changed().await.is_ok()
     }
 }
 
@@ -183,4 +200,4 @@ fn name(parts: &[&[u8]]) -> String {
 
 #[cfg(test)]
 #[path = "../tests/link/mod.rs"]
-mod tests;
+pub(crate) mod tests;

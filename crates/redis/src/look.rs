@@ -1,9 +1,8 @@
 //! What is shown: one job, pages of jobs, queues, the audit.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auxo_core::engine::{Action, Audit, Cursor, Mode, Order, Page, Query, Steered, Target, Which};
+use auxo_core::engine::{Action, Cursor, Mode, Order, Page, Query, Steered, Target, Which};
 use auxo_core::job::Job;
 use auxo_core::life::{Event, State};
 use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
@@ -14,7 +13,7 @@ use bytes::Bytes;
 use crate::bytes::{Pack, Unpack};
 use crate::desk::catch_up;
 use crate::push::by_shard;
-use crate::record::{Shown, garbled, id_of, state};
+use crate::record::{Shown, garbled, state};
 use crate::script;
 use crate::settle::shard;
 use crate::store::{Store, bytes, items, number, text, time, tuple};
@@ -344,7 +343,8 @@ pub async fn queues(store: &Arc<Store>, names: Option<Vec<QueueName>>) -> Result
     Ok(infos)
 }
 
-async fn queues_in(
+/// The named queues of a shard, or all.
+pub async fn queues_in(
     store: &Store,
     shard: u16,
     names: Option<Vec<QueueName>>,
@@ -485,101 +485,4 @@ fn unpack_config(bytes: &[u8]) -> Option<QueueConfig> {
             false => None,
         },
     })
-}
-
-/// Recomputes the books from the stored jobs.
-pub async fn audit(store: &Arc<Store>) -> Result<Audit> {
-    let mut audit = Audit::default();
-    for shard in store.all() {
-        catch_up(store, shard).await?;
-        audit_in(store, shard, &mut audit).await?;
-    }
-    audit.queues.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(audit)
-}
-
-/// What the stored jobs of a queue add up to.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    waiting: u64,
-    leased: u64,
-    dead: u64,
-    expired: u64,
-    bytes: u64,
-}
-
-async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<()> {
-    let mut sums: BTreeMap<QueueName, Sum> = BTreeMap::new();
-    // A scan shows a job that is there all the while at least once.
-    let mut seen = std::collections::HashSet::new();
-    let mut cursor = "0".to_owned();
-    loop {
-        let mut call = store.call(&script::AUDIT, shard);
-        call.arg(cursor.as_str()).arg(PIECE.to_string());
-        let [next, jobs] = tuple(store.run(call).await?)?;
-        let parts = items(jobs)?;
-        let mut parts = parts.into_iter();
-        while let Some(id) = parts.next() {
-            let id = id_of(&bytes(id)?)?;
-            let mut next = || parts.next().ok_or_else(|| garbled("half a job"));
-            let (state, reason) = (number(next()?)?, number(next()?)?);
-            let queue = QueueName::new(&text(next()?)?)?;
-            let (size, problem) = (number(next()?)?, text(next()?)?);
-            if !seen.insert(id) {
-                continue;
-            }
-            audit.jobs += 1;
-            if !problem.is_empty() {
-                audit
-                    .problems
-                    .push(format!("job {id} in queue {queue} {problem}"));
-            }
-            let sum = sums.entry(queue).or_default();
-            match (state, reason) {
-                (0, _) => sum.waiting += 1,
-                (1, _) => sum.leased += 1,
-                (2, 4) => sum.expired += 1,
-                (2, _) => sum.dead += 1,
-                _ => continue,
-            }
-            sum.bytes += size;
-        }
-        cursor = text(next)?;
-        if cursor == "0" {
-            break;
-        }
-    }
-    for info in queues_in(store, shard, None).await? {
-        let sum = sums.remove(&info.name).unwrap_or_default();
-        let QueueInfo {
-            name,
-            counts,
-            books,
-            ..
-        } = info;
-        let mut differs = |what: &str, booked: u64, found: u64| {
-            if booked != found {
-                audit.problems.push(format!(
-                    "queue {name}: {booked} {what} in the books, {found} among the stored jobs"
-                ));
-            }
-        };
-        differs("waiting", counts.ready + counts.scheduled, sum.waiting);
-        differs("leased", counts.leased, sum.leased);
-        differs("dead", books.dead, sum.dead);
-        differs("expired", books.expired, sum.expired);
-        differs("bytes", info.bytes, sum.bytes);
-        if !books.balanced() {
-            audit
-                .problems
-                .push(format!("queue {name}: the books do not balance"));
-        }
-        audit.queues.push((name, books));
-    }
-    for queue in sums.keys() {
-        audit
-            .problems
-            .push(format!("queue {queue} has jobs but no books"));
-    }
-    Ok(())
 }

@@ -65,6 +65,7 @@ const NOTICES: &str = include_str!("scripts/part_notices.lua");
 const QUEUES_PART: &str = include_str!("scripts/part_queues.lua");
 const MOVES: &str = include_str!("scripts/part_moves.lua");
 const PUSHES: &str = include_str!("scripts/part_push.lua");
+const PLACES: &str = include_str!("scripts/part_places.lua");
 const PAGES: &str = include_str!("scripts/part_pages.lua");
 
 macro_rules! scripts {
@@ -98,7 +99,11 @@ scripts! {
     FIND "find" false [RECORDS QUEUES_PART];
     LIST "list" false [RECORDS QUEUES_PART PAGES];
     QUEUES "queues" false [RECORDS QUEUES_PART];
-    AUDIT "audit" false [RECORDS QUEUES_PART];
+    AUDIT "audit" false [STORE RECORDS QUEUES_PART PLACES];
+    STRAYS "strays" false [STORE RECORDS QUEUES_PART PLACES];
+    REPAIR "repair" true [STORE RECORDS QUEUES_PART PLACES];
+    BALANCE "balance" true [STORE RECORDS QUEUES_PART];
+    CLAIM "claim" true [STORE RECORDS QUEUES_PART];
 }
 
 #[cfg(test)]

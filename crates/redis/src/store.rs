@@ -1,6 +1,6 @@
 //! What all calls share: the link, the names, the time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use auxo_core::clock::Clock;
@@ -36,6 +36,8 @@ pub struct Store {
     pub told: bool,
     pub notices: Notices,
     pub closed: AtomicBool,
+    /// How much was put right.
+    pub repaired: AtomicU64,
     dice: Mutex<Dice>,
 }
 
@@ -64,6 +66,7 @@ impl Store {
             told,
             notices: Notices::default(),
             closed: AtomicBool::new(false),
+            repaired: AtomicU64::new(0),
             dice: Mutex::default(),
         };
         store.process = store.name()?;

@@ -8,6 +8,7 @@ mod damage;
 mod emptied;
 mod moves;
 mod random;
+mod repair;
 mod sets;
 mod sharded;
 mod single;

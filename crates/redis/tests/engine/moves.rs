@@ -135,3 +135,28 @@ async fn a_shard_that_moves_back_and_forth_loses_nothing() {
     let audit = engine.audit().await.unwrap();
     assert_eq!(audit.problems, Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_another_server_took_over_the_auditor_does_not_wait_for_its_minute() {
+    let cluster = Arc::new(ClusterSet::start(3));
+    let url = cluster.url("?durability=none&shards=1").parse().unwrap();
+    let engine = RedisEngine::open(&url, Options::default()).await.unwrap();
+    let job = NewJob {
+        queue: named("q"),
+        spec: JobSpec::default(),
+    };
+    let pushed = engine.push(vec![job]).await.unwrap();
+    let id = pushed[0].as_ref().unwrap().id;
+    let moved = tokio::task::spawn_blocking(move || {
+        let slot = cluster.slot("auxo{0}:meta");
+        let from = cluster.owner(slot);
+        let line = format!("auxo{{0}}:l:{}:q", JobSpec::default().priority);
+        assert_eq!(cluster.servers[from].ask(&["DEL", &line]).int(), 1);
+        cluster.move_slot(slot, from, (from + 1) % 3);
+        cluster
+    });
+    let _cluster = moved.await.unwrap();
+    servers::wait("the job is put back", || engine.repaired() == 1);
+    let leased = engine.lease(asking(&[named("q")], 1, secs(5))).await;
+    assert_eq!(leased.unwrap()[0].job.id, id);
+}

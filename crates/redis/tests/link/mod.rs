@@ -13,7 +13,7 @@ mod listen;
 mod replicas;
 mod sentinel;
 #[path = "../servers/mod.rs"]
-mod servers;
+pub(crate) mod servers;
 mod single;
 #[cfg(feature = "tls")]
 mod tls;
