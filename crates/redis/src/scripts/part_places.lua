@@ -140,6 +140,7 @@ local STATES = { dead = DEAD, done = DONE, line = WAITING, group = WAITING }
 -- one is then missing there, which is found elsewhere, and its record need not be read.
 local function belongs(place, member, alone)
   local id = member
+  if member == LAST then return true end
   if place.kind == 'ring' then return redis.call('EXISTS', group_line(place.q, place.class, member)) == 1 end
   if place.kind == 'keys' then id = redis.call('HGET', place.key, member) end
   local size = id and redis.call('HSTRLEN', K_JOBS, id) or 0
