@@ -8,7 +8,11 @@ use crate::link::tests::servers::Single;
 use crate::{Options, RedisEngine};
 
 async fn open(server: &Single) -> RedisEngine {
-    let url = server.url("?durability=none").parse().expect("a good URL");
+    open_at(&server.url("?durability=none")).await
+}
+
+async fn open_at(url: &str) -> RedisEngine {
+    let url = url.parse().expect("a good URL");
     let engine = RedisEngine::open(&url, Options::default()).await;
     engine.expect("the store opens")
 }
@@ -98,4 +102,15 @@ async fn one_process_at_a_time_looks_after_a_shard() {
     server.ask(&["DEL", "auxo{0}:auditor"]);
     assert!(claim(&second.store, 0).await.expect("a claim").is_some());
     assert!(claim(&first.store, 0).await.expect("a claim").is_none());
+}
+
+#[tokio::test]
+async fn the_documented_user_is_allowed_all_that_a_beat_needs() {
+    let server = Single::start(&[]);
+    let engine = open_at(&server.limited(&[], "?durability=none")).await;
+    push(&engine).await;
+    server.ask(&["DEL", "auxo{0}:l:1024:q"]);
+    let beaten = beat(&engine.store, 0, Duration::ZERO, &mut BTreeMap::new()).await;
+    beaten.expect("a beat");
+    assert_eq!(engine.repaired(), 1);
 }

@@ -3,6 +3,7 @@
 #[path = "../servers/mod.rs"]
 mod servers;
 
+mod acl;
 mod checks;
 mod damage;
 mod emptied;

@@ -27,7 +27,7 @@ pub async fn make_sharded() -> Bench {
 async fn alone(options: &str) -> Bench {
     let server = Single::start(&[]);
     let url = server.url(options);
-    open(url, ManualClock::at(1_700_000_000_000), Arc::new(server)).await
+    on(url, Arc::new(server)).await
 }
 
 /// An empty store beside others, each with a prefix of its own. The URL ends where the prefix is to follow.
@@ -35,10 +35,14 @@ pub async fn beside(url: &str) -> Bench {
     static STORES: AtomicUsize = AtomicUsize::new(0);
     let number = STORES.fetch_add(1, Ordering::Relaxed);
     let url = format!("{url}durability=none&prefix=s{number}");
-    open(url, ManualClock::at(1_700_000_000_000), Arc::new(())).await
+    on(url, Arc::new(())).await
 }
 
-/// `held` lives as long as the engine.
+/// A store at a URL. `held` lives as long as the engine.
+pub async fn on(url: String, held: Held) -> Bench {
+    open(url, ManualClock::at(1_700_000_000_000), held).await
+}
+
 fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
     Box::pin(async move {
         let options = Options {

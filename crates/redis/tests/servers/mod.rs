@@ -15,6 +15,7 @@ mod cluster;
 mod resp;
 mod sentinel;
 pub mod tls;
+pub mod user;
 
 pub use cluster::ClusterSet;
 pub use resp::{Client, Reply};
