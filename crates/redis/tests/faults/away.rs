@@ -102,7 +102,7 @@ async fn who_waited_in_vain_because_redis_is_away_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watcher_that_comes_while_redis_is_away_holds_nobody_up() {
-    let mut server = Server::start(&[]);
+    let mut server = Server::start(&["--appendonly", "yes"]);
     let engine = open(&server.url("?durability=none&timeout=1s")).await;
     server.kill();
     let mut watcher = engine.watch();
