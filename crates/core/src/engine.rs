@@ -12,7 +12,7 @@ use crate::event::Notice;
 use crate::explain::Explanation;
 use crate::id::{JobId, Token};
 use crate::job::{Headers, Job, JobSpec, Leased, NewJob, QueueName};
-use crate::life::State;
+use crate::life::{Event, State};
 use crate::queue::{Books, QueueConfig, QueueInfo};
 use crate::schedule::Schedule;
 use crate::time::{Timestamp, When};
@@ -390,6 +390,18 @@ pub enum Action {
     Reschedule(When),
     /// Removes a job that is not leased, the done ones too.
     Delete,
+}
+
+impl Action {
+    /// What happens to a job by it.
+    pub fn event(&self) -> Event {
+        match self {
+            Action::Kick => Event::Kick,
+            Action::Cancel => Event::Cancel,
+            Action::Reschedule(_) => Event::Reschedule,
+            Action::Delete => Event::Delete,
+        }
+    }
 }
 
 /// Whether a move is made or only counted.

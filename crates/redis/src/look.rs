@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use auxo_core::engine::{Action, Cursor, Mode, Order, Page, Query, Steered, Target, Which};
 use auxo_core::job::Job;
-use auxo_core::life::{Event, State};
+use auxo_core::life::State;
 use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
 use auxo_core::time::{Timestamp, When};
 use auxo_core::{Error, JobId, QueueName, Result, refusal};
@@ -299,19 +299,10 @@ async fn steer_in(
         Ok(match answer[0] {
             1 => Ok(state),
             0 => Err(refusal::no_job(id)),
-            _ => Err(refusal::no_arrow(id, state, event(&order.action))),
+            _ => Err(refusal::no_arrow(id, state, order.action.event())),
         })
     };
     answer.chunks_exact(2).zip(ids).map(read).collect()
-}
-
-fn event(action: &Action) -> Event {
-    match action {
-        Action::Kick => Event::Kick,
-        Action::Cancel => Event::Cancel,
-        Action::Reschedule(_) => Event::Reschedule,
-        Action::Delete => Event::Delete,
-    }
 }
 
 /// The names of all queues, in order.

@@ -83,7 +83,7 @@ impl Model {
         let Some(job) = self.jobs.get(&id).filter(shown) else {
             return Err(Error::new(Code::NotFound, "no such job").about(id));
         };
-        let (from, event) = (job.state(now), event(&order.action));
+        let (from, event) = (job.state(now), order.action.event());
         let Some(to) = life::next(Some(from), event) else {
             let text = format!("a {from} job takes no {event}");
             return Err(Error::new(Code::Conflict, text).about(id));
@@ -127,15 +127,6 @@ impl Model {
             true => State::Ready,
             false => State::Scheduled,
         }
-    }
-}
-
-fn event(action: &Action) -> Event {
-    match action {
-        Action::Kick => Event::Kick,
-        Action::Cancel => Event::Cancel,
-        Action::Reschedule(_) => Event::Reschedule,
-        Action::Delete => Event::Delete,
     }
 }
 

@@ -59,7 +59,7 @@ impl Machine {
             return Ok(missing());
         }
         let before = state(&job, now);
-        let event = event(action);
+        let event = action.event();
         let Some(after) = life::next(Some(before), event) else {
             return Ok(Err(refusal::no_arrow(id, before, event)));
         };
@@ -130,7 +130,7 @@ impl Machine {
     /// A leased job can only be asked to stop.
     fn steer_held(&mut self, id: JobId, action: &Action, mode: Mode, now: Now) -> Result<State> {
         if *action != Action::Cancel {
-            return Err(refusal::no_arrow(id, State::Leased, event(action)));
+            return Err(refusal::no_arrow(id, State::Leased, action.event()));
         }
         if mode == Mode::Act {
             self.log.append(&Record::Flag(id));
@@ -186,14 +186,5 @@ impl Machine {
             Some(held) => self.view_held(job, held, now),
             None => self.view(job, now),
         }
-    }
-}
-
-fn event(action: &Action) -> Event {
-    match action {
-        Action::Kick => Event::Kick,
-        Action::Cancel => Event::Cancel,
-        Action::Reschedule(_) => Event::Reschedule,
-        Action::Delete => Event::Delete,
     }
 }

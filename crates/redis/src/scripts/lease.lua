@@ -281,14 +281,7 @@ end
 if counter > before then redis.call('HSET', K_META, 'leases', counter) end
 -- What is left is for the next who wait.
 for _, q in pairs(asked) do
-  if not q.paused_out and redis.call('EXISTS', K_WAITING .. q.name) == 1 then
-    for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
-      if redis.call('ZCOUNT', line_of(q, class), '-inf', now) > 0 and room(q, 1) > 0 then
-        wake(q, 1)
-        break
-      end
-    end
-  end
+  if redis.call('EXISTS', K_WAITING .. q.name) == 1 and has_due(q) and room(q, 1) > 0 then wake(q, 1) end
 end
 local timer = redis.call('ZRANGE', K_TIMERS, 0, 0, 'WITHSCORES')[2]
 if not timer then

@@ -22,6 +22,14 @@ local function due_of(q, job)
   return job.due
 end
 
+-- The state by the number that record.rs knows it by.
+local function state_of(q, job)
+  if job.state == LEASED then return 2 end
+  if job.state == DONE then return 3 end
+  if job.state == DEAD then return 4 end
+  return (job.front or due_of(q, job) <= now) and 1 or 0
+end
+
 -- scheduled, ready or leased -> dead
 local function die(q, job, event, reason, by, note)
   if job.state == WAITING then

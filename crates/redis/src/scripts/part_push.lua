@@ -56,13 +56,6 @@ local function holder_of(queue, key)
   end
 end
 
-local function state_of(q, job)
-  if job.state == LEASED then return 2 end
-  if job.state == DONE then return 3 end
-  if job.state == DEAD then return 4 end
-  return (job.front or due_of(q, job) <= now) and 1 or 0
-end
-
 local function answer(how, id, state, due)
   return struct.pack('>Bc8BI6', how, id, state, due)
 end

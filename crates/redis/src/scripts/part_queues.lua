@@ -62,6 +62,15 @@ local function wake(q, count)
   end
 end
 
+-- Whether a queue has a job that could be lent now, but for its limits.
+local function has_due(q)
+  if q.paused_out then return false end
+  for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
+    if redis.call('ZCOUNT', line_of(q, class), '-inf', now) > 0 then return true end
+  end
+  return false
+end
+
 -- Groups of a fair queue. The line stays the whole truth; beside it each group has a line of its own, and the ring has the
 -- groups of a priority by their last turn.
 local function group_id(group)

@@ -29,13 +29,6 @@ local function put_back(q, job, event, due)
   join(q, job)
 end
 
-local function shown(q, job)
-  if job.state == LEASED then return 2 end
-  if job.state == DONE then return 3 end
-  if job.state == DEAD then return 4 end
-  return (job.front or due_of(q, job) <= now) and 1 or 0
-end
-
 -- The arrows, by action and state: the state that follows, if there is one.
 local ARROWS = {
   { [0] = 1, [4] = 1 },
@@ -60,7 +53,7 @@ for i = 7, #ARGV do
     answers[#answers + 1] = struct.pack('>BB', 0, 0)
   else
     local q = queue_of(job.queue)
-    local state = shown(q, job)
+    local state = state_of(q, job)
     local after = ARROWS[action][state]
     if wanted > 0 and not has(wanted, 2 ^ state) then after = nil end
     if not after then

@@ -8,14 +8,7 @@
 for i = 4, #ARGV do
   local q = queue_of(ARGV[i])
   redis.call('ZREM', K_WAITING .. q.name, ARGV[3])
-  if not q.paused_out then
-    for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
-      if redis.call('ZCOUNT', line_of(q, class), '-inf', now) > 0 then
-        -- What it was told of is for the next.
-        wake(q, 1)
-        break
-      end
-    end
-  end
+  -- What it was told of is for the next.
+  if has_due(q) then wake(q, 1) end
 end
 return 1
