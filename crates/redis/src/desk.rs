@@ -36,6 +36,10 @@ const FIRST: usize = 16;
 /// How many asks one script gets, and how many jobs they may want together.
 const ASKS: usize = 256;
 const JOBS: usize = 1000;
+/// Of how many queues is remembered when they were last asked for.
+const NAMES: usize = 10_000;
+/// How often schedules that stay due are tried before what is read is read without them.
+const TICKS: usize = 3;
 
 /// Who waits for jobs of one shard.
 pub struct Desk {
@@ -58,6 +62,8 @@ struct Inside {
     all: bool,
     /// When a call last named a queue.
     asked: HashMap<QueueName, Timestamp>,
+    /// Why the last look failed, if it did.
+    trouble: Option<Error>,
     closed: bool,
 }
 
@@ -132,6 +138,11 @@ impl Desk {
         let _ = tokio::time::timeout(FAREWELL, passing).await;
     }
 
+    /// Fails while Redis cannot be asked.
+    pub fn health(&self) -> Result<()> {
+        self.lock().trouble.clone().map_or(Ok(()), Err)
+    }
+
     /// How many calls of this process wait for a queue.
     pub fn waiting(&self, queue: &QueueName) -> u64 {
         let inside = self.lock();
@@ -142,10 +153,15 @@ impl Desk {
     /// A call names a queue.
     pub fn name(&self, queue: &QueueName, now: Timestamp) {
         let mut inside = self.lock();
-        match inside.asked.get_mut(queue) {
-            Some(asked) => *asked = now,
-            None => drop(inside.asked.insert(queue.clone(), now)),
+        if let Some(asked) = inside.asked.get_mut(queue) {
+            *asked = now;
+            return;
         }
+        if inside.asked.len() >= NAMES {
+            // Anybody can name queues that there never were.
+            inside.asked.clear();
+        }
+        inside.asked.insert(queue.clone(), now);
     }
 
     /// When a call of this process last named a queue.
@@ -182,8 +198,6 @@ impl Desk {
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
         let mut alarm: Option<tokio::time::Instant> = None;
-        // Why the last look failed, if it did.
-        let mut trouble = None;
         loop {
             let Some(strong) = store.upgrade() else {
                 return;
@@ -211,19 +225,19 @@ impl Desk {
             alarm = alarm.filter(|alarm| *alarm > began);
             let next = match self.serve(&store).await {
                 Ok(Some(look)) => {
-                    trouble = None;
+                    self.lock().trouble = None;
                     let wanted = look.again.0 > 0 && !store.told;
                     wanted.then(|| began + look.again.since(look.now))
                 }
                 Ok(None) => None,
                 Err(error) => {
                     self.fail(&error);
-                    trouble = Some(error);
+                    self.lock().trouble = Some(error);
                     Some(tokio::time::Instant::now() + AFTER_A_FAILURE)
                 }
             };
             alarm = [alarm, next].into_iter().flatten().min();
-            self.time_out(&store, trouble.as_ref());
+            self.time_out(&store);
         }
     }
 
@@ -343,7 +357,7 @@ impl Desk {
         if first.ticks == Ticks::None {
             return Ok(first);
         }
-        schedules::tick(store, self.shard, first.now, first.ticks).await?;
+        tick(store, self.shard, &first).await;
         look(store, self.shard, asks, true).await
     }
 
@@ -403,8 +417,9 @@ impl Desk {
     }
 
     /// Answers those who waited in vain: with nothing, or why nobody knows whether there was something.
-    fn time_out(&self, store: &Store, trouble: Option<&Error>) {
+    fn time_out(&self, store: &Store) {
         let mut inside = self.lock();
+        let trouble = inside.trouble.clone();
         let now = store.clock.now().steady;
         let new = inside.new.clone();
         let over = |(ticket, waiter): (&u64, &Waiter)| {
@@ -413,7 +428,7 @@ impl Desk {
         let over: Vec<u64> = inside.waiters.iter().filter_map(over).collect();
         for ticket in over {
             if let Some(waiter) = inside.waiters.remove(&ticket) {
-                let nothing = trouble.map_or_else(|| Ok(Vec::new()), |error| Err(error.clone()));
+                let nothing = trouble.clone().map_or_else(|| Ok(Vec::new()), Err);
                 let _ = waiter.answer.send(nothing);
             }
         }
@@ -435,13 +450,24 @@ struct Round {
 
 /// Lets happen whose time has come, until nothing is left, so that what is read next is true.
 pub async fn catch_up(store: &Arc<Store>, shard: u16) -> Result<Timestamp> {
+    let mut ticks = 0;
     loop {
         let look = look(store, shard, &[], false).await?;
-        if look.ticks != Ticks::None {
-            schedules::tick(store, shard, look.now, look.ticks).await?;
+        if look.ticks != Ticks::None && ticks < TICKS {
+            ticks += 1;
+            tick(store, shard, &look).await;
+        } else if ticks == TICKS {
+            return Ok(look.now);
         } else if look.again.0 == 0 || look.again > look.now {
             return Ok(look.now);
         }
+    }
+}
+
+/// Sees to the schedules that are due. One that cannot tick must not keep jobs from those who ask.
+async fn tick(store: &Arc<Store>, shard: u16, look: &Look) {
+    if let Err(error) = schedules::tick(store, shard, look.now, look.ticks).await {
+        tracing::warn!("schedules that are due could not tick: {error}");
     }
 }
 
@@ -564,4 +590,20 @@ impl Drop for Place<'_> {
 
 fn closed() -> Error {
     Error::new(Code::Unavailable, "the engine is closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_queues_that_never_were_do_not_pile_up() {
+        let desk = Desk::new(0);
+        for number in 0..3 * NAMES {
+            let queue = QueueName::new(&format!("q{number}")).unwrap();
+            desk.name(&queue, Timestamp(7));
+            assert_eq!(desk.asked(&queue), Some(Timestamp(7)));
+        }
+        assert!(desk.lock().asked.len() <= NAMES);
+    }
 }

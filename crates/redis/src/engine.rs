@@ -26,6 +26,8 @@ use crate::{audit, auditor, look, push, schedules, script, settle};
 
 /// How long a look into the letter box lasts before the next.
 const LETTERS: Duration = Duration::from_secs(10);
+/// How long to wait after the letter box could not be read.
+const LOST: Duration = Duration::from_millis(200);
 
 /// Into how many shards a new store on a cluster is split, unless its URL says otherwise. More than nodes, so that a node that
 /// is added later has something to take over.
@@ -179,7 +181,7 @@ async fn letters(store: std::sync::Weak<Store>, desk: std::sync::Weak<Desk>, sha
             Ok(None) => {}
             // A letter may be lost with the connection.
             Err(_) => {
-                tokio::time::sleep(Duration::from_millis(200)).await;
+                tokio::time::sleep(LOST).await;
                 desk.look();
             }
         }
@@ -326,7 +328,8 @@ impl Engine for RedisEngine {
     }
 
     fn health(&self) -> Result<()> {
-        self.store.open()
+        self.store.open()?;
+        self.desks.iter().try_for_each(|desk| desk.health())
     }
 
     async fn close(&self) -> Result<()> {

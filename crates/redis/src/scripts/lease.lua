@@ -271,6 +271,8 @@ while at <= #ARGV do
       local q = asked[ARGV[i]]
       look_again(q)
       redis.call('ZADD', K_WAITING .. q.name, 'NX', now, process)
+      -- Who waits says so again every few seconds; of who is gone, or only asked once for what never was, nothing is to stay.
+      redis.call('PEXPIRE', K_WAITING .. q.name, 60000)
     end
   end
   local got = {}

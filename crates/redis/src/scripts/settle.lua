@@ -108,12 +108,16 @@ for i = 3, #ARGV do
       local q = queue_of(queue)
       q.done, q.bytes = q.done + 1, q.bytes - size
       gone[#gone + 1] = id
-      if watched then notice(queue, id, ACK, open(id, redis.call('HGET', K_JOBS, id), life).worker, '') end
+      if watched then notice(queue, id, ACK, struct.unpack('>Bc0', life, 52 + #queue), '') end
       if q.max_leased then wake(q, 1) end
       answers[#answers + 1] = ACKED
     else
-      local job = open(id, redis.call('HGET', K_JOBS, id), life)
-      if outcome == 1 then
+      local record = redis.call('HGET', K_JOBS, id)
+      local job = record and open(id, record, life)
+      if not job then
+        -- Somebody deleted it by hand; the ends of others are not to suffer.
+        answers[#answers + 1] = LOST
+      elseif outcome == 1 then
         if string.byte(item, 24) == 1 then job.result = string.sub(item, 25) end
         finish(queue_of(job.queue), job, ACK, job.worker)
         answers[#answers + 1] = ACKED

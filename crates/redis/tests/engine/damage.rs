@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use auxo_conformance::Bench;
-use auxo_conformance::bench::{ack, plain, queue};
+use auxo_conformance::bench::{ack, asking, code, fail, named, plain, queue, release, secs};
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::Change;
+use auxo_core::engine::{Change, Settle};
 use auxo_core::queue::QueueConfig;
-use auxo_core::{Engine, JobId, JobSpec};
+use auxo_core::{Code, Engine, JobId, JobSpec, State};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::{Reply, Single};
+use crate::servers::{Reply, Single, wait};
 
 /// A store that can be damaged.
 pub struct Damaged {
@@ -108,4 +108,55 @@ async fn a_leased_job_that_stands_in_line_too_is_not_lent_again() {
         assert!(store.bench.idle().await, "fair: {fair}");
         store.bench.settle(first.token, ack()).await;
     }
+}
+
+#[tokio::test]
+async fn a_leased_job_whose_record_is_gone_spoils_no_other_end() {
+    let store = Damaged::new().await;
+    for watched in [false, true] {
+        let _watcher = watched.then(|| store.engine.watch());
+        let gone = store.bench.push(plain()).await;
+        store.bench.push(plain()).await;
+        let leased = store.bench.take(2).await;
+        store.by_hand(gone, "call('HDEL', key('jobs'), id)");
+        let outcomes = [fail("no"), ack()];
+        let ends = leased.iter().zip(outcomes).map(|(leased, outcome)| Settle {
+            token: leased.token,
+            outcome,
+        });
+        let answers = store.engine.settle(ends.collect()).await.unwrap();
+        assert_eq!(code(answers[0].clone()), Code::LeaseLost);
+        assert_eq!(answers[1].as_ref().unwrap().state, State::Done);
+    }
+}
+
+#[tokio::test]
+async fn a_tick_of_no_schedule_or_of_one_that_cannot_be_read_holds_nobody_up() {
+    let store = Damaged::new().await;
+    let job = store.bench.push(plain()).await;
+    for deed in [
+        "call('ZADD', key('ticks'), 1, 'ghost')",
+        "call('HSET', key('schedules'), 'ghost', 'what is this')",
+    ] {
+        store.by_hand(job, deed);
+        let leased = store.bench.one().await;
+        assert_eq!(leased.job.id, job, "{deed}");
+        store.bench.settle(leased.token, release()).await;
+        assert_eq!(store.bench.info().await.counts.ready, 1, "{deed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_a_queue_leaves_nothing_behind_in_redis() {
+    let store = Damaged::new().await;
+    let ask = asking(&[named("never")], 1, secs(1));
+    let engine = store.engine.clone();
+    let waiting = tokio::spawn(async move { engine.lease(ask).await });
+    wait("somebody waits", || {
+        store.server.ask(&["EXISTS", "auxo{0}:w:never"]).int() == 1
+    });
+    let left = store.server.ask(&["PTTL", "auxo{0}:w:never"]).int();
+    assert!((1..=60_000).contains(&left), "{left}");
+    store.bench.pass(secs(1));
+    assert_eq!(store.bench.answer(waiting).await, Ok(Vec::new()));
 }

@@ -126,6 +126,23 @@ async fn a_watcher_that_comes_while_redis_is_away_holds_nobody_up() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_redis_is_away_the_engine_is_not_well() {
+    let mut server = Server::start(&["--appendonly", "yes"]);
+    let engine = open(&server.url("?durability=none&timeout=1s")).await;
+    assert_eq!(engine.health(), Ok(()));
+    server.kill();
+    let well = |is: bool| {
+        tokio::task::block_in_place(|| {
+            wait("a change of health", || engine.health().is_ok() == is)
+        });
+    };
+    well(false);
+    assert_eq!(code(engine.health()), Code::Unavailable);
+    tokio::task::block_in_place(|| server.restart());
+    well(true);
+}
+
 async fn leased(engine: &RedisEngine) -> Token {
     push(engine, "q").await.unwrap();
     let ask = asking(&[named("q")], 1, secs(10));
