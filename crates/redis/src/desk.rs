@@ -453,13 +453,17 @@ pub async fn catch_up(store: &Arc<Store>, shard: u16) -> Result<Timestamp> {
     let mut ticks = 0;
     loop {
         let look = look(store, shard, &[], false).await?;
-        if look.ticks != Ticks::None && ticks < TICKS {
+        let over = match look.ticks {
+            Ticks::None => look.again.0 == 0 || look.again > look.now,
+            // One that cannot tick stays due.
+            _ => ticks == TICKS,
+        };
+        if over {
+            return Ok(look.now);
+        }
+        if look.ticks != Ticks::None {
             ticks += 1;
             tick(store, shard, &look).await;
-        } else if ticks == TICKS {
-            return Ok(look.now);
-        } else if look.again.0 == 0 || look.again > look.now {
-            return Ok(look.now);
         }
     }
 }
