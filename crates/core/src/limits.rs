@@ -321,6 +321,7 @@ impl Limits {
             ("max_jobs", config.max_jobs),
             ("max_bytes", config.max_bytes),
             ("max_leased", config.max_leased.map(u64::from)),
+            ("shards", config.shards.map(u64::from)),
         ];
         for (field, limit) in limits {
             number(field, limit.unwrap_or(1), u64::MAX)?;

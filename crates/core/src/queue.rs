@@ -22,6 +22,9 @@ pub struct QueueConfig {
     pub rate: Option<Rate>,
     /// Jobs of different groups take turns within a priority.
     pub fair: bool,
+    /// Over how many shards of the store the queue is spread, for one that is too busy for a single Redis. `None` is one.
+    /// Priorities and turns are kept within a shard; all limits hold for all of them together.
+    pub shards: Option<u16>,
 }
 
 /// A token bucket: `count` leases per `per`, and at most `burst` at once after a quiet time.

@@ -29,6 +29,19 @@ pub fn too_many_bytes(queue: &QueueName, bytes: u64, limit: u64) -> Error {
     Error::new(Code::QueueFull, text)
 }
 
+/// The store has fewer shards than the queue is to be spread over.
+pub fn too_few_shards(queue: &QueueName, wanted: u16, shards: u16) -> Error {
+    let has = match shards {
+        1 => "one shard".to_owned(),
+        more => format!("{more} shards"),
+    };
+    let text = format!(
+        "queue {queue} cannot be spread over {wanted} shards: its store has {has}. A store on Redis is given its number of \
+         shards when it is made"
+    );
+    Error::new(Code::Conflict, text)
+}
+
 /// The token is not the one of a running lease.
 pub fn lease_lost(job: JobId) -> Error {
     let text = format!(

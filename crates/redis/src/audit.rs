@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::bytes::Unpack;
 use crate::desk::catch_up;
-use crate::look::queues_in;
+use crate::look::{add_books, queues_in};
 use crate::record::{garbled, id_of};
 use crate::script;
 use crate::store::{Store, bytes, items, text, tuple};
@@ -257,7 +257,7 @@ async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<(
         audit.problems.extend(finds.iter().map(Find::to_string));
     }
     audit.jobs += jobs.jobs;
-    for info in queues_in(store, shard, None).await? {
+    for info in queues_in(store, shard).await? {
         let sum = jobs.sums.remove(&info.name).unwrap_or_default();
         let name = &info.name;
         for (what, booked, found) in sum.differences(&info) {
@@ -269,7 +269,10 @@ async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<(
             let problem = format!("queue {name}: the books do not balance");
             audit.problems.push(problem);
         }
-        audit.queues.push((info.name, info.books));
+        match audit.queues.iter_mut().find(|(name, _)| *name == info.name) {
+            Some((_, books)) => add_books(books, &info.books),
+            None => audit.queues.push((info.name, info.books)),
+        }
     }
     for queue in jobs.sums.keys() {
         let problem = format!("queue {queue} has jobs but no books");

@@ -18,6 +18,7 @@ use crate::audit::{Find, Jobs, Strays, Sum};
 use crate::link::Moves;
 use crate::look::queues_in;
 use crate::script;
+use crate::spread;
 use crate::store::{Store, number, text, tuple};
 
 /// How often a shard is looked after.
@@ -69,6 +70,9 @@ pub async fn run(store: Weak<Store>, mut moves: Moves) {
             // Whatever went wrong, the next beat comes.
             if let Err(error) = beat(&store, shard, pause, &mut clean).await {
                 tracing::debug!("redis: the audit of shard {shard} was given up: {error}");
+            }
+            if let Err(error) = spread::tidy(&store, shard).await {
+                tracing::debug!("redis: queues that are spread were not looked after: {error}");
             }
         }
     }
@@ -124,7 +128,7 @@ pub async fn repair(store: &Arc<Store>) -> Result<u64> {
             mended: 0,
         };
         walk.all().await?;
-        mended += walk.mended;
+        mended += walk.mended + spread::tidy(store, shard).await?;
     }
     Ok(mended)
 }
@@ -158,7 +162,7 @@ impl Walk<'_> {
     /// Goes through all jobs. Which queues have other books than jobs: the books as they were before, and the count. `None` if
     /// it did not come to the end.
     async fn jobs_and_books(&mut self, exact: bool) -> Result<Option<Wrong>> {
-        let before = queues_in(self.store, self.shard, None).await?;
+        let before = queues_in(self.store, self.shard).await?;
         let mut jobs = Jobs::new(exact);
         while let Some(finds) = jobs.next(self.store, self.shard).await? {
             self.mend(&finds).await?;

@@ -18,10 +18,11 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::bytes::Pack;
 use crate::link::Value;
-use crate::record::Shown;
+use crate::record::{Shown, garbled};
 use crate::schedules::{self, Ticks};
 use crate::script;
 use crate::settle;
+use crate::spread::{self, Said};
 use crate::store::{Store, bytes, items, number, time, tuple};
 
 /// How often to look though nothing said so: a signal may be lost with the process that was to pass it on, and the store itself
@@ -56,8 +57,9 @@ struct Inside {
     waiters: BTreeMap<u64, Waiter>,
     /// Has not been asked for yet.
     new: BTreeSet<u64>,
-    /// Redis told of these queues.
-    told: BTreeSet<QueueName>,
+    /// Redis told of these queues; or, of a queue that is spread, the desk of another of its shards, for which so many more are
+    /// to be told.
+    told: BTreeMap<QueueName, u16>,
     /// Look for everybody.
     all: bool,
     /// When a call last named a queue.
@@ -71,6 +73,8 @@ struct Waiter {
     ask: Ask,
     /// By the clock of this process.
     until: Timestamp,
+    /// Wants only what is there without further ado.
+    at_hand: bool,
     answer: oneshot::Sender<Result<Vec<Leased>>>,
 }
 
@@ -88,6 +92,14 @@ struct Look {
     again: Timestamp,
     ticks: Ticks,
     lent: Vec<Vec<Leased>>,
+    /// Of the queues that are or were spread.
+    said: Vec<Said>,
+}
+
+/// The earlier of two times, of which zero is never.
+fn sooner(a: Timestamp, b: Option<Timestamp>) -> Timestamp {
+    let times = [Some(a), b].into_iter().flatten();
+    times.filter(|time| time.0 > 0).min().unwrap_or_default()
 }
 
 impl Desk {
@@ -103,9 +115,12 @@ impl Desk {
         self.inside.lock().expect("desk")
     }
 
-    /// Redis told of a queue.
-    pub fn tell(&self, queue: QueueName) {
-        self.lock().told.insert(queue);
+    /// Redis told of a queue. If nothing comes of it here, so many other shards of the queue may have a use for it.
+    pub fn tell(&self, queue: QueueName, others: u16) {
+        let mut inside = self.lock();
+        let known = inside.told.entry(queue).or_default();
+        *known = others.max(*known);
+        drop(inside);
         self.bell.notify_one();
     }
 
@@ -169,8 +184,9 @@ impl Desk {
         self.lock().asked.get(queue).copied()
     }
 
-    /// Asks for jobs, and waits for them as long as the ask says.
-    pub async fn lease(&self, store: &Arc<Store>, ask: Ask) -> Result<Vec<Leased>> {
+    /// Asks for jobs, and waits for them as long as the ask says. Who wants only what is at hand asks elsewhere before a queue that
+    /// is spread is made to give more here.
+    pub async fn lease(&self, store: &Arc<Store>, ask: Ask, at_hand: bool) -> Result<Vec<Leased>> {
         let mut place = {
             let mut inside = self.lock();
             if inside.closed {
@@ -180,7 +196,13 @@ impl Desk {
             inside.tickets += 1;
             let ticket = inside.tickets;
             let until = store.clock.now().steady.plus(ask.wait);
-            inside.waiters.insert(ticket, Waiter { ask, until, answer });
+            let waiter = Waiter {
+                ask,
+                until,
+                at_hand,
+                answer,
+            };
+            inside.waiters.insert(ticket, waiter);
             inside.new.insert(ticket);
             Place {
                 desk: self,
@@ -272,13 +294,14 @@ impl Desk {
                 continue;
             }
             let full = round.tickets.len();
-            let mut look = match self.ask(store, &round.asks).await {
+            let mut look = match self.ask(store, &round).await {
                 Ok(look) => look,
                 Err(error) => {
                     self.refuse(&round, &error);
                     return Err(error);
                 }
             };
+            self.tell_next(store, &round, &look.said);
             let lent = std::mem::take(&mut look.lent);
             let served = lent.iter().filter(|lent| !lent.is_empty()).count();
             self.hand_out(store, &round, lent).await;
@@ -301,7 +324,22 @@ impl Desk {
         let mut inside = self.lock();
         for queue in round.asks.iter().flat_map(|(ask, _)| &ask.queues) {
             if inside.is_waited_for(queue) {
-                inside.told.insert(queue.clone());
+                inside.told.entry(queue.clone()).or_default();
+            }
+        }
+    }
+
+    /// A lease of a queue that is spread ended, and nobody here has a use for the room that it left: its next shard may have.
+    fn tell_next(&self, store: &Store, round: &Round, said: &[Said]) {
+        for said in said.iter().filter(|said| said.spare) {
+            let Some(others) = round.told.get(&said.queue).filter(|others| **others > 0) else {
+                continue;
+            };
+            let shards = store.reach(&said.queue);
+            let here = shards.iter().position(|shard| *shard == self.shard);
+            let next = here.map(|here| shards[(here + 1) % shards.len()]);
+            if let Some(desk) = next.and_then(|next| store.desk(next)) {
+                desk.tell(said.queue.clone(), others - 1);
             }
         }
     }
@@ -319,13 +357,15 @@ impl Desk {
         }
         let mut round = Round {
             all,
+            at_hand: true,
             ..Round::default()
         };
         let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
         let mut wanted = 0;
         for (ticket, waiter) in &inside.waiters {
             let queues = waiter.ask.queues.as_slice();
-            let touched = all || new.contains(ticket) || queues.iter().any(|q| told.contains(q));
+            let touched =
+                all || new.contains(ticket) || queues.iter().any(|q| told.contains_key(q));
             let same = kinds.entry(queues).or_default();
             let patient = waiter.until > store.clock.now().steady;
             // Who stands behind so many who found nothing finds nothing either; but who does not wait is answered now.
@@ -339,26 +379,46 @@ impl Desk {
                 round.rest.insert(*ticket);
                 continue;
             }
+            round.at_hand &= waiter.at_hand;
             round.tickets.push(*ticket);
             round.asks.push((waiter.ask.clone(), patient));
         }
-        let idle = told
-            .into_iter()
-            .filter(|queue| !inside.is_waited_for(queue));
-        round.idle = idle.collect();
+        let idle = told.keys().filter(|queue| !inside.is_waited_for(queue));
+        round.idle = idle.cloned().collect();
+        round.told = told;
         let rest = std::mem::take(&mut round.rest);
         inside.new.extend(rest);
         Some(round)
     }
 
     /// Asks for jobs, after the schedules that are due.
-    async fn ask(&self, store: &Arc<Store>, asks: &[(Ask, bool)]) -> Result<Look> {
-        let first = look(store, self.shard, asks, false).await?;
-        if first.ticks == Ticks::None {
-            return Ok(first);
+    async fn ask(&self, store: &Arc<Store>, round: &Round) -> Result<Look> {
+        let (asks, at_hand) = (&round.asks, round.at_hand);
+        let asked = tokio::time::Instant::now();
+        let mut all = look(store, self.shard, asks, false, &[]).await?;
+        if all.ticks != Ticks::None {
+            tick(store, self.shard, &all).await;
+            all = look(store, self.shard, asks, true, &[]).await?;
         }
-        tick(store, self.shard, &first).await;
-        look(store, self.shard, asks, true).await
+        // A queue that is spread may lack here what it has elsewhere. Who only looks whether there is something at hand has others
+        // to ask first.
+        while !all.said.is_empty() && !at_hand {
+            let help = spread::help(store, self.shard, &all.said, asked).await?;
+            let open = |at: &usize| all.lent[*at].is_empty();
+            let open: Vec<usize> = (0..asks.len()).filter(open).collect();
+            if !help.better || open.is_empty() {
+                all.again = sooner(all.again, help.again);
+                break;
+            }
+            let rest: Vec<_> = open.iter().map(|at| asks[*at].clone()).collect();
+            let more = look(store, self.shard, &rest, true, &help.tokens).await?;
+            for (at, lent) in open.into_iter().zip(more.lent) {
+                all.lent[at] = lent;
+            }
+            (all.now, all.said) = (more.now, more.said);
+            all.again = sooner(more.again, help.again);
+        }
+        Ok(all)
     }
 
     /// Gives each what it got. What nobody takes goes back.
@@ -442,8 +502,12 @@ struct Round {
     /// Each with whether it waits if there is nothing.
     asks: Vec<(Ask, bool)>,
     rest: BTreeSet<u64>,
+    /// All want only what is at hand.
+    at_hand: bool,
     /// Anything may have happened, whether anybody asks or not.
     all: bool,
+    /// Told of, and how many other shards are to be told.
+    told: BTreeMap<QueueName, u16>,
     /// Told of, but nobody waits for them.
     idle: Vec<QueueName>,
 }
@@ -452,7 +516,7 @@ struct Round {
 pub async fn catch_up(store: &Arc<Store>, shard: u16) -> Result<Timestamp> {
     let mut ticks = 0;
     loop {
-        let look = look(store, shard, &[], false).await?;
+        let look = look(store, shard, &[], false, &[]).await?;
         let over = match look.ticks {
             Ticks::None => look.again.0 == 0 || look.again > look.now,
             // One that cannot tick stays due.
@@ -476,10 +540,17 @@ async fn tick(store: &Arc<Store>, shard: u16, look: &Look) {
 }
 
 /// Asks a shard. Where schedules are due nothing is lent, unless `anyway`.
-async fn look(store: &Store, shard: u16, asks: &[(Ask, bool)], anyway: bool) -> Result<Look> {
+async fn look(
+    store: &Store,
+    shard: u16,
+    asks: &[(Ask, bool)],
+    anyway: bool,
+    tokens: &[(QueueName, u32)],
+) -> Result<Look> {
     let mut call = store.call(&script::LEASE, shard);
     call.arg(store.process.as_str())
-        .arg(if anyway { "1" } else { "" });
+        .arg(if anyway { "1" } else { "" })
+        .arg(spread::pack_tokens(tokens));
     for group in groups(asks) {
         let (first, patient) = &group[0];
         let mut pack = Pack::default();
@@ -509,8 +580,13 @@ fn groups(asks: &[(Ask, bool)]) -> impl Iterator<Item = &[(Ask, bool)]> {
 }
 
 fn read(answer: Value) -> Result<Look> {
-    let [now, again, ticks, lent] = tuple(answer)?;
+    let [now, again, ticks, lent, said] = tuple(answer)?;
     let now = time(now)?;
+    let said: Vec<Bytes> = items(said)?.into_iter().map(bytes).collect::<Result<_>>()?;
+    let said = said.chunks_exact(2).map(|said| {
+        let name = std::str::from_utf8(&said[0]).map_err(|_| garbled("a name"))?;
+        Said::read(name, &said[1])
+    });
     let leased = |group: Value| {
         let [got, lent] = tuple(group)?;
         let parts: Vec<Bytes> = items(lent)?.into_iter().map(bytes).collect::<Result<_>>()?;
@@ -545,6 +621,7 @@ fn read(answer: Value) -> Result<Look> {
             .map(leased)
             .collect::<Result<Vec<_>>>()?
             .concat(),
+        said: said.collect::<Result<_>>()?,
     })
 }
 
@@ -579,7 +656,7 @@ impl Drop for Place<'_> {
             // If nobody else here waits for these, whoever is told next must not be us.
             let queues = waiter.ask.queues.into_iter();
             let idle: Vec<_> = queues.filter(|q| !inside.is_waited_for(q)).collect();
-            inside.told.extend(idle);
+            inside.told.extend(idle.into_iter().map(|queue| (queue, 0)));
             self.desk.bell.notify_one();
         }
         drop(inside);

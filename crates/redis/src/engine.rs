@@ -1,7 +1,7 @@
 //! The engine: each call becomes a script, and those that come together travel together.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,16 +13,17 @@ use auxo_core::queue::QueueInfo;
 use auxo_core::time::Timestamp;
 use auxo_core::{Code, Error, NewJob, QueueName, Result};
 use futures_util::FutureExt;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::checks::{self, Setup};
 use crate::desk::{Desk, catch_up};
 use crate::gather::Gather;
 use crate::keys::Keys;
 use crate::link::Link;
-use crate::store::{Store, items, number, text, tuple};
+use crate::settings::Settings;
+use crate::store::{Store, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
-use crate::{audit, auditor, look, push, schedules, script, settle};
+use crate::{audit, auditor, look, push, schedules, script, settle, spread};
 
 /// How long a look into the letter box lasts before the next.
 const LETTERS: Duration = Duration::from_secs(10);
@@ -69,6 +70,7 @@ impl RedisEngine {
             .all()
             .map(|shard| Arc::new(Desk::new(shard)))
             .collect();
+        let _ = store.desks.set(desks.iter().map(Arc::downgrade).collect());
         for (shard, desk) in store.all().zip(&desks) {
             tokio::spawn(desk.clone().run(Arc::downgrade(&store)));
             tokio::spawn(letters(Arc::downgrade(&store), Arc::downgrade(desk), shard));
@@ -108,15 +110,131 @@ impl RedisEngine {
         &self.setup
     }
 
-    /// The ask in parts, each for the queues of one shard that stand together.
-    fn by_desk(&self, ask: &Ask) -> Vec<Ask> {
-        let same = |a: &QueueName, b: &QueueName| self.store.shard_of(a) == self.store.shard_of(b);
-        let parts = ask.queues.chunk_by(same);
-        let part = |queues: &[QueueName]| Ask {
-            queues: queues.to_vec(),
-            ..ask.clone()
-        };
-        parts.map(part).collect()
+    /// The ask in parts, each for the queues of one shard that stand together. Those of a queue that is spread begin with another
+    /// of its shards each time.
+    fn by_shard(&self, ask: &Ask) -> Vec<(u16, Ask)> {
+        let turn = self.store.turns.fetch_add(1, Ordering::Relaxed);
+        let mut parts: Vec<(u16, Ask)> = Vec::new();
+        for queue in &ask.queues {
+            let mut shards = self.store.reach(queue);
+            let first = turn % shards.len();
+            shards.rotate_left(first);
+            for shard in shards {
+                match parts.last_mut() {
+                    Some((last, part)) if *last == shard => part.queues.push(queue.clone()),
+                    _ => {
+                        let part = Ask {
+                            queues: vec![queue.clone()],
+                            ..ask.clone()
+                        };
+                        parts.push((shard, part));
+                    }
+                }
+            }
+        }
+        parts
+    }
+
+    /// Asks, and waits at the desks of all queues until one gives, or until it is known that a queue is elsewhere: then there is no
+    /// answer.
+    async fn lease_where_known(&self, ask: &Ask) -> Result<Option<Vec<Leased>>> {
+        let mut news = self.store.spreads.news();
+        let parts = self.by_shard(ask);
+        let shards: Vec<u16> = parts.iter().map(|(shard, _)| *shard).collect();
+        if let [shard] = shards.as_slice() {
+            let desk = &self.desks[usize::from(*shard)];
+            let leased = tokio::select! {
+                biased;
+                leased = desk.lease(&self.store, ask.clone(), false) => leased?,
+                () = self.elsewhere(&mut news, ask, &shards) => return Ok(None),
+            };
+            // To have asked may have shown that there is more to ask.
+            let more = leased.is_empty() && self.is_elsewhere(ask, &shards);
+            return Ok((!more).then_some(leased));
+        }
+        // Each shard has its own desk. First they are asked in the order of the queues. One that is away does not keep the
+        // others from giving; only of nothing it must be said whether that is all that is known.
+        let (leased, mut away) = self.fill(&parts, Vec::new(), !ask.wait.is_zero()).await;
+        if !leased.is_empty() {
+            return Ok(Some(leased));
+        }
+        if ask.wait.is_zero() {
+            if self.is_elsewhere(ask, &shards) {
+                return Ok(None);
+            }
+            return away.map_or_else(|| Ok(Some(Vec::new())), Err);
+        }
+        // Then the call waits at all of them. What the others were about to give when one does goes back.
+        let waits = parts.iter().map(|(shard, part)| {
+            let desk = self.desks[usize::from(*shard)].clone();
+            async move { desk.lease(&self.store, part.clone(), false).await }.boxed()
+        });
+        let mut waits: Vec<_> = waits.collect();
+        away = None;
+        while !waits.is_empty() {
+            let (answer, _, rest) = tokio::select! {
+                biased;
+                answer = futures_util::future::select_all(waits) => answer,
+                () = self.elsewhere(&mut news, ask, &shards) => return Ok(None),
+            };
+            waits = rest;
+            match answer {
+                Ok(leased) if leased.is_empty() => {}
+                Ok(leased) => {
+                    drop(waits);
+                    return Ok(Some(self.fill(&parts, leased, true).await.0));
+                }
+                Err(error) => away = Some(error),
+            }
+        }
+        away.map_or_else(|| Ok(Some(Vec::new())), Err)
+    }
+
+    /// Asks in one shard after the other for what is left to ask for, and does not wait. Once a queue has given some, its other
+    /// shards are asked for more, but no other queue. Also says why one could not be asked.
+    async fn fill(
+        &self,
+        parts: &[(u16, Ask)],
+        mut leased: Vec<Leased>,
+        at_hand: bool,
+    ) -> (Vec<Leased>, Option<Error>) {
+        let mut away = None;
+        for (shard, part) in parts {
+            let mut now = Ask {
+                wait: Duration::ZERO,
+                ..part.clone()
+            };
+            if let Some(first) = leased.first() {
+                now.queues.retain(|queue| *queue == first.job.queue);
+                now.max = part.max.saturating_sub(leased.len() as u32);
+            }
+            if now.queues.is_empty() || now.max == 0 {
+                continue;
+            }
+            let desk = &self.desks[usize::from(*shard)];
+            match desk.lease(&self.store, now, at_hand).await {
+                Ok(more) => leased.extend(more),
+                Err(error) => away = Some(error),
+            }
+        }
+        // Stable: within a shard they are in the order in which they were lent.
+        leased.sort_by_key(|leased| (leased.job.priority, leased.job.run_at));
+        (leased, away)
+    }
+
+    /// Waits until it is known that a queue is in more or other shards than these.
+    async fn elsewhere(&self, news: &mut watch::Receiver<u64>, ask: &Ask, shards: &[u16]) {
+        while !self.is_elsewhere(ask, shards) {
+            if news.changed().await.is_err() {
+                // As long as there is an engine there is somebody to learn.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn is_elsewhere(&self, ask: &Ask, shards: &[u16]) -> bool {
+        let mut all = ask.queues.iter().flat_map(|queue| self.store.reach(queue));
+        !all.all(|shard| shards.contains(&shard))
     }
 
     fn desk_of(&self, queue: &QueueName) -> &Arc<Desk> {
@@ -160,7 +278,7 @@ impl Drop for RedisEngine {
 }
 
 /// Reads what other processes, and our own calls, have to tell a desk.
-async fn letters(store: std::sync::Weak<Store>, desk: std::sync::Weak<Desk>, shard: u16) {
+async fn letters(store: Weak<Store>, desk: Weak<Desk>, shard: u16) {
     loop {
         let Some(strong) = store.upgrade() else {
             return;
@@ -172,15 +290,23 @@ async fn letters(store: std::sync::Weak<Store>, desk: std::sync::Weak<Desk>, sha
         let link = strong.link.clone();
         drop(strong);
         let letter = link.pop(&key, LETTERS).await;
-        let Some(desk) = desk.upgrade() else { return };
+        let (Some(desk), Some(store)) = (desk.upgrade(), store.upgrade()) else {
+            return;
+        };
         match letter {
             Ok(Some(name)) => match std::str::from_utf8(&name).ok().map(QueueName::new) {
-                Some(Ok(queue)) => desk.tell(queue),
+                Some(Ok(queue)) => {
+                    let spread = store.spreads.of(&queue);
+                    // A lease that ended here may make room for a job that is due elsewhere.
+                    let others = if spread.limited { spread.reach - 1 } else { 0 };
+                    desk.tell(queue, others);
+                }
                 _ => desk.look(),
             },
             Ok(None) => {}
             // A letter may be lost with the connection.
             Err(_) => {
+                drop(store);
                 tokio::time::sleep(LOST).await;
                 desk.look();
             }
@@ -207,44 +333,17 @@ impl Engine for RedisEngine {
         for queue in &ask.queues {
             self.desk_of(queue).name(queue, now);
         }
-        let parts = self.by_desk(&ask);
-        if let [_] = parts.as_slice() {
-            return self.desk_of(&ask.queues[0]).lease(&self.store, ask).await;
+        if let [desk] = self.desks.as_slice() {
+            return desk.lease(&self.store, ask, false).await;
         }
-        // Each shard has its own desk. First they are asked in the order of the queues. One that is away does not keep the
-        // others from giving; only of nothing it must be said whether that is all that is known.
-        let mut away = None;
-        for part in &parts {
-            let now = Ask {
-                wait: Duration::ZERO,
-                ..part.clone()
-            };
-            match self.desk_of(&part.queues[0]).lease(&self.store, now).await {
-                Ok(leased) if leased.is_empty() => {}
-                Ok(leased) => return Ok(leased),
-                Err(error) => away = Some(error),
+        let until = self.store.clock.now().steady.plus(ask.wait);
+        let mut ask = ask;
+        loop {
+            if let Some(leased) = self.lease_where_known(&ask).await? {
+                return Ok(leased);
             }
+            ask.wait = until.since(self.store.clock.now().steady);
         }
-        if ask.wait.is_zero() {
-            return away.map_or_else(|| Ok(Vec::new()), Err);
-        }
-        // Then the call waits at all of them. What the others were about to give when one does goes back.
-        let waits = parts.into_iter().map(|part| {
-            let desk = self.desk_of(&part.queues[0]).clone();
-            async move { desk.lease(&self.store, part).await }.boxed()
-        });
-        let mut waits: Vec<_> = waits.collect();
-        let mut away = None;
-        while !waits.is_empty() {
-            let (answer, _, rest) = futures_util::future::select_all(waits).await;
-            match answer {
-                Ok(leased) if leased.is_empty() => {}
-                Ok(leased) => return Ok(leased),
-                Err(error) => away = Some(error),
-            }
-            waits = rest;
-        }
-        away.map_or_else(|| Ok(Vec::new()), Err)
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
@@ -288,26 +387,22 @@ impl Engine for RedisEngine {
         let Change::Queue(queue, config) = change else {
             return schedules::change(&self.store, change).await;
         };
+        spread::allow(&self.store, &queue, &config)?;
         let shard = self.store.shard_of(&queue);
         catch_up(&self.store, shard).await?;
-        let mut call = self.store.call(&script::CONFIGURE, shard);
-        call.arg(queue.as_str()).arg(look::pack_config(&config));
-        if number(self.store.run(call).await?)? == 0 {
-            return Ok(());
+        if config.shards.is_some_and(|shards| shards > 1) {
+            return spread::change(&self.store, &queue, &config).await;
         }
-        let mut from = vec![Vec::new(); 3];
-        loop {
-            let mut call = self.store.call(&script::REGROUP, shard);
-            call.arg(queue.as_str());
-            for part in from {
-                call.arg(part);
-            }
-            let next = items(self.store.run(call).await?)?;
-            if next.is_empty() {
-                return Ok(());
-            }
-            let part = |part| crate::store::bytes(part).map(|part| part.to_vec());
-            from = next.into_iter().map(part).collect::<Result<_>>()?;
+        let settings = Settings {
+            config: config.clone(),
+            ..Settings::default()
+        };
+        let mut call = self.store.call(&script::CONFIGURE, shard);
+        call.arg(queue.as_str()).arg(settings.pack());
+        match number(self.store.run(call).await?)? {
+            0 => Ok(()),
+            3 => spread::change(&self.store, &queue, &config).await,
+            _ => spread::regroup(&self.store, shard, &queue).await,
         }
     }
 

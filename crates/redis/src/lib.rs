@@ -18,7 +18,9 @@ mod push;
 mod record;
 mod schedules;
 mod script;
+mod settings;
 mod settle;
+mod spread;
 mod store;
 pub mod url;
 

@@ -1,21 +1,25 @@
 //! What is shown: one job, pages of jobs, queues, the audit.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use auxo_core::engine::{Action, Cursor, Mode, Order, Page, Query, Steered, Target, Which};
 use auxo_core::job::Job;
 use auxo_core::life::State;
-use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
+use auxo_core::queue::{Books, Counts, QueueInfo};
 use auxo_core::time::{Timestamp, When};
 use auxo_core::{Error, JobId, QueueName, Result, refusal};
 use bytes::Bytes;
 
-use crate::bytes::{Pack, Unpack};
+use crate::bytes::Pack;
 use crate::desk::catch_up;
 use crate::push::by_shard;
 use crate::record::{Shown, garbled, state};
 use crate::script;
+use crate::settings::Settings;
 use crate::settle::shard;
+use crate::spread::{self, Spread};
 use crate::store::{Store, bytes, items, number, text, time, tuple};
 
 /// How many jobs one call of a listing looks at, whether they are shown or not.
@@ -27,13 +31,28 @@ const QUEUES: usize = 100;
 
 /// One job.
 pub async fn find(store: &Arc<Store>, which: Which) -> Result<Option<Job>> {
-    let place = match &which {
-        Which::Id(id) => shard(store, *id),
-        Which::Key(queue, _) => store.shard_of(queue),
+    let places = match &which {
+        Which::Id(id) => vec![shard(store, *id)],
+        Which::Key(queue, key) if store.shards > 1 => {
+            let places = spread::refresh(store, queue).await?.places_of(key);
+            let shard = |place| store.place(queue, place);
+            places.into_iter().map(shard).collect()
+        }
+        Which::Key(queue, _) => vec![store.shard_of(queue)],
     };
-    catch_up(store, place).await?;
-    let mut call = store.call(&script::FIND, place);
-    match &which {
+    for place in places {
+        let found = find_in(store, place, &which).await?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+async fn find_in(store: &Arc<Store>, shard: u16, which: &Which) -> Result<Option<Job>> {
+    catch_up(store, shard).await?;
+    let mut call = store.call(&script::FIND, shard);
+    match which {
         Which::Id(id) => call.arg(id.0.to_be_bytes()),
         Which::Key(queue, key) => call.arg("").arg(queue.as_str()).arg(key.as_str()),
     };
@@ -67,11 +86,13 @@ fn shown(parts: &[Bytes]) -> Result<Shown<'_>> {
     })
 }
 
-/// Where in a listing a walk is: the queue, the part, and after which job. A queue that is done with goes on in the next.
+/// Where in a listing a walk is: the queue, the part, the place if it is spread, and after which job. What is done with goes on in
+/// the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Spot {
     queue: Option<QueueName>,
     part: u8,
+    place: u16,
     class: String,
     score: String,
     id: Vec<u8>,
@@ -84,15 +105,20 @@ impl Spot {
         let id: String = self.id.iter().map(|b| format!("{b:02x}")).collect();
         let queue = self.queue.as_ref().map_or("", QueueName::as_str);
         let Spot {
-            part, class, score, ..
+            part,
+            place,
+            class,
+            score,
+            ..
         } = self;
-        Cursor(format!("{part},{class},{score},{id},{queue}"))
+        Cursor(format!("{part},{place},{class},{score},{id},{queue}"))
     }
 
     fn read(cursor: &Cursor) -> Result<Spot> {
         let parse = || {
-            let mut parts = cursor.0.splitn(5, ',');
+            let mut parts = cursor.0.splitn(6, ',');
             let part = parts.next()?.parse().ok().filter(|part| *part <= PARTS)?;
+            let place = parts.next()?.parse().ok()?;
             let mut number = || {
                 let text = parts.next()?;
                 let good = text.is_empty() || text.parse::<f64>().is_ok_and(f64::is_finite);
@@ -108,6 +134,7 @@ impl Spot {
             Some(Spot {
                 queue: Some(QueueName::new(parts.next()?).ok()?),
                 part,
+                place,
                 class,
                 score,
                 id,
@@ -144,8 +171,12 @@ pub async fn list(store: &Arc<Store>, query: &Query) -> Result<Page> {
                 ..Spot::default()
             };
         }
+        let extent = match store.shards {
+            1 => 1,
+            _ => spread::refresh(store, &queue).await?.extent,
+        };
         while spot.part < PARTS {
-            if !has_part(&filter.states, spot.part) {
+            if !has_part(&filter.states, spot.part) || spot.place >= extent {
                 spot = Spot {
                     queue: Some(queue.clone()),
                     part: spot.part + 1,
@@ -176,7 +207,8 @@ pub async fn list(store: &Arc<Store>, query: &Query) -> Result<Page> {
                 },
                 None => Spot {
                     queue: Some(queue.clone()),
-                    part: spot.part + 1,
+                    part: spot.part,
+                    place: spot.place + 1,
                     ..Spot::default()
                 },
             };
@@ -205,7 +237,7 @@ async fn piece(
     spot: &Spot,
     limit: usize,
 ) -> Result<(Timestamp, Next, Vec<Bytes>)> {
-    let mut call = store.call(&script::LIST, store.shard_of(queue));
+    let mut call = store.call(&script::LIST, store.place(queue, spot.place));
     call.arg(queue.as_str())
         .arg(spot.part.to_string())
         .arg(spot.class.as_str())
@@ -309,38 +341,101 @@ async fn steer_in(
 pub async fn names(store: &Arc<Store>) -> Result<Vec<QueueName>> {
     let mut names = Vec::new();
     for shard in store.all() {
-        let infos = queues_in(store, shard, None).await?;
+        let infos = queues_in(store, shard).await?;
         names.extend(infos.into_iter().map(|info| info.name));
     }
     names.sort();
+    names.dedup();
     Ok(names)
 }
 
 /// The named queues, or all, in the order of their names.
 pub async fn queues(store: &Arc<Store>, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
-    let mut infos = Vec::new();
-    for shard in store.all() {
-        let here = names.as_ref().map(|names| {
-            let here = names.iter().filter(|name| store.shard_of(name) == shard);
-            here.cloned().collect::<Vec<_>>()
-        });
-        if here.as_ref().is_none_or(|here| !here.is_empty()) {
+    let mut infos: BTreeMap<QueueName, QueueInfo> = BTreeMap::new();
+    let mut add = |seen: Vec<(QueueInfo, Spread)>| {
+        for (info, _) in seen {
+            match infos.entry(info.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(info)),
+                Entry::Occupied(mut there) => sum(there.get_mut(), info),
+            }
+        }
+    };
+    let Some(names) = names else {
+        let mut others = Vec::new();
+        for shard in store.all() {
             catch_up(store, shard).await?;
-            infos.extend(queues_in(store, shard, here).await?);
+            let seen = seen_in(store, shard, None).await?;
+            let at_home = |seen: &(QueueInfo, Spread)| store.shard_of(&seen.0.name) == shard;
+            let (home, away) = seen.into_iter().partition(at_home);
+            add(home);
+            others.push(away);
+        }
+        // Only the home knows when a rate allows the next lease.
+        others.into_iter().for_each(add);
+        return Ok(infos.into_values().collect());
+    };
+    let mut asked: Vec<(u16, Vec<QueueName>)> = store.all().map(|shard| (shard, vec![])).collect();
+    for name in names {
+        let home = &mut asked[usize::from(store.shard_of(&name))].1;
+        if !home.contains(&name) {
+            home.push(name);
         }
     }
-    infos.sort_by(|a, b| a.name.cmp(&b.name));
-    infos.dedup_by(|a, b| a.name == b.name);
-    Ok(infos)
+    let mut away: Vec<(u16, Vec<QueueName>)> = store.all().map(|shard| (shard, vec![])).collect();
+    for (shard, names) in asked.into_iter().filter(|(_, names)| !names.is_empty()) {
+        catch_up(store, shard).await?;
+        let seen = seen_in(store, shard, Some(names)).await?;
+        for (info, spread) in &seen {
+            for place in 1..spread.extent {
+                let shard = store.place(&info.name, place);
+                away[usize::from(shard)].1.push(info.name.clone());
+            }
+        }
+        add(seen);
+    }
+    for (shard, names) in away.into_iter().filter(|(_, names)| !names.is_empty()) {
+        catch_up(store, shard).await?;
+        add(seen_in(store, shard, Some(names)).await?);
+    }
+    Ok(infos.into_values().collect())
 }
 
-/// The named queues of a shard, or all.
-pub async fn queues_in(
+/// Adds what a queue has in another place. Its settings are the same in all.
+fn sum(all: &mut QueueInfo, more: QueueInfo) {
+    all.counts.scheduled += more.counts.scheduled;
+    all.counts.ready += more.counts.ready;
+    all.counts.leased += more.counts.leased;
+    all.counts.dead += more.counts.dead;
+    all.counts.done += more.counts.done;
+    all.bytes += more.bytes;
+    add_books(&mut all.books, &more.books);
+    all.next_due = all.next_due.into_iter().chain(more.next_due).min();
+}
+
+/// Adds the books of another place.
+pub fn add_books(all: &mut Books, more: &Books) {
+    all.accepted += more.accepted;
+    all.live += more.live;
+    all.done += more.done;
+    all.dead += more.dead;
+    all.expired += more.expired;
+    all.cancelled += more.cancelled;
+    all.deleted += more.deleted;
+}
+
+/// The queues of a shard, with what they have there.
+pub async fn queues_in(store: &Store, shard: u16) -> Result<Vec<QueueInfo>> {
+    let seen = seen_in(store, shard, None).await?;
+    Ok(seen.into_iter().map(|(info, _)| info).collect())
+}
+
+/// The named queues of a shard, or all, and how they are spread.
+pub async fn seen_in(
     store: &Store,
     shard: u16,
     names: Option<Vec<QueueName>>,
-) -> Result<Vec<QueueInfo>> {
-    let mut infos: Vec<QueueInfo> = Vec::new();
+) -> Result<Vec<(QueueInfo, Spread)>> {
+    let mut infos: Vec<(QueueInfo, Spread)> = Vec::new();
     match names {
         Some(names) => {
             for names in names.chunks(QUEUES) {
@@ -353,7 +448,7 @@ pub async fn queues_in(
         }
         None => loop {
             let mut call = store.call(&script::QUEUES, shard);
-            let after = infos.last().map_or("", |info| info.name.as_str());
+            let after = infos.last().map_or("", |(info, _)| info.name.as_str());
             call.arg("").arg(after).arg(QUEUES.to_string());
             let more = infos_of(store.run(call).await?)?;
             let end = more.len() < QUEUES;
@@ -366,15 +461,15 @@ pub async fn queues_in(
     Ok(infos)
 }
 
-fn infos_of(answer: crate::link::Value) -> Result<Vec<QueueInfo>> {
+fn infos_of(answer: crate::link::Value) -> Result<Vec<(QueueInfo, Spread)>> {
     let [_, infos] = tuple(answer)?;
     items(infos)?.into_iter().map(info_of).collect()
 }
 
-fn info_of(value: crate::link::Value) -> Result<QueueInfo> {
+fn info_of(value: crate::link::Value) -> Result<(QueueInfo, Spread)> {
     let [name, config, rest @ ..] = tuple::<15>(value)?;
     let name = QueueName::new(&text(name)?)?;
-    let config = unpack_config(&bytes(config)?).ok_or_else(|| garbled("settings"))?;
+    let settings = Settings::unpack(&bytes(config)?).ok_or_else(|| garbled("settings"))?;
     let mut numbers = [0; 13];
     for (number_of, value) in numbers.iter_mut().zip(rest) {
         *number_of = number(value)?;
@@ -397,9 +492,9 @@ fn info_of(value: crate::link::Value) -> Result<QueueInfo> {
     let gone = done + dead + expired + cancelled + deleted;
     let live = accepted.saturating_sub(gone);
     let at = |ms: u64| (ms > 0).then_some(Timestamp(ms));
-    Ok(QueueInfo {
+    let info = QueueInfo {
         name,
-        config,
+        config: settings.config,
         counts: Counts {
             scheduled,
             ready,
@@ -421,59 +516,6 @@ fn info_of(value: crate::link::Value) -> Result<QueueInfo> {
         last_asked: None,
         next_due: at(next_due),
         rate_wait: at(allowed),
-    })
-}
-
-/// A queue's settings as the scripts read them.
-pub fn pack_config(config: &QueueConfig) -> Vec<u8> {
-    let flags = [
-        config.paused_in,
-        config.paused_out,
-        config.fair,
-        config.max_jobs.is_some(),
-        config.max_bytes.is_some(),
-        config.max_leased.is_some(),
-        config.rate.is_some(),
-    ];
-    let bits = flags.iter().enumerate().map(|(i, is)| u8::from(*is) << i);
-    let mut pack = Pack::default();
-    pack.u8(bits.sum());
-    if let Some(jobs) = config.max_jobs {
-        pack.u64(jobs);
-    }
-    if let Some(size) = config.max_bytes {
-        pack.u64(size);
-    }
-    if let Some(leased) = config.max_leased {
-        pack.u32(leased);
-    }
-    if let Some(rate) = config.rate {
-        pack.u32(rate.count).span(rate.per).u32(rate.burst);
-    }
-    pack.0
-}
-
-fn unpack_config(bytes: &[u8]) -> Option<QueueConfig> {
-    if bytes.is_empty() {
-        return Some(QueueConfig::default());
-    }
-    let mut unpack = Unpack(bytes);
-    let flags = unpack.u8()?;
-    let has = |bit: u8| flags & 1 << bit != 0;
-    Some(QueueConfig {
-        paused_in: has(0),
-        paused_out: has(1),
-        fair: has(2),
-        max_jobs: if has(3) { Some(unpack.u64()?) } else { None },
-        max_bytes: if has(4) { Some(unpack.u64()?) } else { None },
-        max_leased: if has(5) { Some(unpack.u32()?) } else { None },
-        rate: match has(6) {
-            true => Some(Rate {
-                count: unpack.u32()?,
-                per: unpack.span()?,
-                burst: unpack.u32()?,
-            }),
-            false => None,
-        },
-    })
+    };
+    Ok((info, settings.spread))
 }

@@ -1,89 +1,213 @@
 //! Pushes: jobs that differ in nothing a script must know travel as one run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use auxo_core::engine::{Accepted, Pushed};
 use auxo_core::job::{OnDuplicate, Ttl};
 use auxo_core::time::{Timestamp, When};
-use auxo_core::{JobId, NewJob, Result, refusal};
+use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, refusal};
 use futures_util::future::join_all;
 
 use crate::bytes::{Pack, Unpack};
 use crate::link::Call;
+use crate::look;
 use crate::record::{garbled, pack_spec, state};
 use crate::script;
+use crate::spread::{self, Limit};
 use crate::store::{Store, bytes};
 
 /// The bytes of one answer.
-const ANSWER: usize = 16;
+pub const ANSWER: usize = 16;
 /// The answer to all jobs of a run at once.
 const RUN: u8 = 3;
 
-/// Pushes jobs that are all of one shard.
-pub async fn push(store: &Store, shard: u16, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
+/// How often a push is planned anew.
+const TRIES: usize = 16;
+
+/// A job, and where it is to go.
+pub struct Planned {
+    pub job: NewJob,
+    pub shard: u16,
+    /// As of which epoch its queue was known to be spread.
+    epoch: u32,
+    /// Where it is to go unless its key is held in `shard`.
+    rest: Vec<u16>,
+}
+
+/// What came of a push.
+pub enum Came {
+    Pushed(Pushed),
+    /// It must be planned anew.
+    Again(Box<Planned>, Why),
+}
+
+/// Why a push must be planned anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The queue is spread otherwise, or about to be.
+    Elsewhere,
+    /// The key is not held there.
+    Free,
+    /// The place has no room, but another one may have.
+    Full(Limit),
+}
+
+impl Planned {
+    /// At home, whatever is known of the queue.
+    pub fn at_home(store: &Store, job: NewJob) -> Planned {
+        Planned {
+            shard: store.shard_of(&job.queue),
+            epoch: 0,
+            rest: Vec::new(),
+            job,
+        }
+    }
+
+    /// Where its queue is, or by its key, or in turns.
+    fn new(store: &Store, job: NewJob, turn: usize) -> Planned {
+        let spread = store.spreads.of(&job.queue);
+        let shard = |place: u16| store.place(&job.queue, place);
+        let mut rest = Vec::new();
+        let first = match &job.spec.key {
+            Some(key) if spread.reach > 1 => {
+                rest = spread.places_of(&key.name).into_iter().map(shard).collect();
+                rest.remove(0)
+            }
+            _ => shard((turn % usize::from(spread.count)) as u16),
+        };
+        Planned {
+            shard: first,
+            epoch: spread.epoch,
+            rest,
+            job,
+        }
+    }
+}
+
+/// Plans where jobs go. Those of a queue that is spread go to all its places, as many to each as can be.
+pub fn plan(store: &Store, jobs: Vec<NewJob>) -> Vec<Planned> {
+    let first = store.turns.fetch_add(1, Ordering::Relaxed);
+    let count = jobs.len();
+    let each = |(at, job): (usize, NewJob)| {
+        let places = usize::from(store.spreads.of(&job.queue).count);
+        // Neighbours stay together, for a run of them costs less.
+        let run = (count / places).max(1);
+        Planned::new(store, job, first + at / run)
+    };
+    jobs.into_iter().enumerate().map(each).collect()
+}
+
+/// Plans a push anew; an inner error is what remains to be said.
+pub async fn plan_again(store: &Arc<Store>, again: (Planned, Why)) -> Result<Result<Planned>> {
+    let (mut planned, why) = again;
+    let queue = planned.job.queue.clone();
+    match why {
+        Why::Elsewhere => {
+            spread::refresh(store, &queue).await?;
+            let turn = store.turns.fetch_add(1, Ordering::Relaxed);
+            Ok(Ok(Planned::new(store, planned.job, turn)))
+        }
+        Why::Free => {
+            planned.shard = planned.rest.remove(0);
+            Ok(Ok(planned))
+        }
+        Why::Full(limit) => {
+            let need = match limit {
+                Limit::Bytes => planned.job.spec.payload.len() as u64,
+                _ => 1,
+            };
+            match spread::gather(store, &queue, planned.shard, limit, need).await? {
+                false => Ok(Err(full(store, &queue, limit).await?)),
+                true => Ok(Ok(planned)),
+            }
+        }
+    }
+}
+
+/// Why a queue that is spread takes no more.
+async fn full(store: &Arc<Store>, queue: &QueueName, limit: Limit) -> Result<Error> {
+    let infos = look::queues(store, Some(vec![queue.clone()])).await?;
+    let info = infos.first().ok_or_else(|| garbled("no such queue"))?;
+    let books = &info.books;
+    let stored = books.live + books.dead + books.expired;
+    Ok(match limit {
+        Limit::Bytes => {
+            let most = info.config.max_bytes.unwrap_or_default();
+            refusal::too_many_bytes(queue, info.bytes, most)
+        }
+        _ => refusal::too_many_jobs(queue, stored, info.config.max_jobs.unwrap_or_default()),
+    })
+}
+
+/// Pushes jobs that go to one shard.
+async fn push(store: &Store, shard: u16, planned: Vec<Planned>) -> Result<Vec<Result<Came>>> {
     let mut call = store.call(&script::PUSH, shard);
     let mut runs = Vec::new();
-    let mut rest = jobs.as_slice();
+    let mut rest = planned.as_slice();
     while let Some(first) = rest.first() {
-        let count = match first.spec.key {
+        let count = match first.job.spec.key {
             Some(_) => 1,
-            None => rest.iter().take_while(|job| alike(first, job)).count(),
+            None => rest.iter().take_while(|next| alike(first, next)).count(),
         };
         let (run, others) = rest.split_at(count);
         call.arg(head(run));
-        for job in run {
-            call.arg(pack_spec(&job.queue, &job.spec));
+        for planned in run {
+            call.arg(pack_spec(&planned.job.queue, &planned.job.spec));
         }
         runs.push(run);
         rest = others;
     }
     let answer = bytes(store.run(call).await?)?;
     let mut answers = answer.chunks_exact(ANSWER);
-    let mut pushes = Vec::with_capacity(jobs.len());
+    let mut said = Vec::with_capacity(planned.len());
     for run in runs {
         let mut left = run.iter();
-        while let Some(job) = left.next() {
+        while let Some(planned) = left.next() {
             let answer = answers.next();
             let answer = answer.ok_or_else(|| garbled("answers to fewer jobs"))?;
             if answer[0] != RUN {
-                pushes.push(pushed(answer, job)?);
+                said.push(self::answer(answer, planned)?);
                 continue;
             }
             let mut all = [0; ANSWER];
             all.copy_from_slice(answer);
             all[0] = 0;
-            let first = pushed(&all, job)??;
+            let Ok(Said::Pushed(first)) = self::answer(&all, planned)? else {
+                return Err(garbled("an answer to many jobs"));
+            };
             let mut id = first.id;
-            pushes.push(Ok(first.clone()));
+            said.push(Ok(Said::Pushed(first.clone())));
             for _ in left.by_ref() {
                 id = id.next();
                 let next = Pushed {
                     id,
                     ..first.clone()
                 };
-                pushes.push(Ok(next));
+                said.push(Ok(Said::Pushed(next)));
             }
         }
     }
-    Ok(pushes)
+    let came = |(said, planned): (Result<Said>, Planned)| {
+        Ok(match said? {
+            Said::Pushed(pushed) => Came::Pushed(pushed),
+            Said::Again(why) => Came::Again(Box::new(planned), why),
+        })
+    };
+    Ok(said.into_iter().zip(planned).map(came).collect())
 }
 
 /// Pushes as the call of a job that is pushed alone: its head, and its spec.
-pub fn single(call: &mut Call, job: &NewJob) {
-    call.arg(head(std::slice::from_ref(job)))
-        .arg(pack_spec(&job.queue, &job.spec));
+pub fn single(call: &mut Call, planned: &Planned) {
+    call.arg(head(std::slice::from_ref(planned)))
+        .arg(pack_spec(&planned.job.queue, &planned.job.spec));
 }
 
-/// Reads the answers to these pushes.
-pub fn answers(bytes: &[u8], jobs: &[NewJob]) -> Result<Vec<Result<Pushed>>> {
-    let answers = bytes.chunks_exact(ANSWER).zip(jobs);
-    answers.map(|(answer, job)| pushed(answer, job)).collect()
-}
-
-fn alike(a: &NewJob, b: &NewJob) -> bool {
-    let (a_spec, b_spec) = (&a.spec, &b.spec);
+fn alike(a: &Planned, b: &Planned) -> bool {
+    let (a_spec, b_spec) = (&a.job.spec, &b.job.spec);
     b_spec.key.is_none()
-        && a.queue == b.queue
+        && a.job.queue == b.job.queue
+        && a.epoch == b.epoch
         && a_spec.priority == b_spec.priority
         && a_spec.when == b_spec.when
         && a_spec.ttl == b_spec.ttl
@@ -91,9 +215,10 @@ fn alike(a: &NewJob, b: &NewJob) -> bool {
 }
 
 /// What the jobs of a run have in common, and how many there are.
-fn head(run: &[NewJob]) -> Vec<u8> {
-    let (job, spec) = (&run[0], &run[0].spec);
-    let size: usize = run.iter().map(|job| job.spec.payload.len()).sum();
+fn head(run: &[Planned]) -> Vec<u8> {
+    let job = &run[0].job;
+    let spec = &job.spec;
+    let size: usize = run.iter().map(|next| next.job.spec.payload.len()).sum();
     let mut pack = Pack(Vec::with_capacity(64));
     pack.short(job.queue.as_str()).u32(spec.priority);
     match spec.when {
@@ -119,13 +244,23 @@ fn head(run: &[NewJob]) -> Vec<u8> {
     pack.flag(spec.group.is_some())
         .text(spec.group.as_deref().unwrap_or_default())
         .u32(run.len() as u32)
-        .time(Timestamp(size as u64));
+        .time(Timestamp(size as u64))
+        .u32(run[0].epoch)
+        .flag(!run[0].rest.is_empty());
     pack.0
 }
 
+/// What a script says of one push.
+pub enum Said {
+    Pushed(Pushed),
+    Again(Why),
+}
+
 /// What came of one push; an outer error means that the answer makes no sense.
-fn pushed(answer: &[u8], job: &NewJob) -> Result<Result<Pushed>> {
+pub fn answer(answer: &[u8], planned: &Planned) -> Result<Result<Said>> {
+    let job = &planned.job;
     let queue = &job.queue;
+    let again = |why| Ok(Ok(Said::Again(why)));
     let mut unpack = Unpack(answer);
     let mut parts = || Some((unpack.u8()?, unpack.u64()?, unpack.u8()?, unpack.time()?));
     let (how, id, now, run_at) = parts().ok_or_else(|| garbled("an answer to a push"))?;
@@ -140,15 +275,20 @@ fn pushed(answer: &[u8], job: &NewJob) -> Result<Result<Pushed>> {
             return Ok(Err(refusal::duplicate_key(key, queue, JobId(id), state)));
         }
         11 => return Ok(Err(refusal::paused(queue))),
+        14 => return again(Why::Elsewhere),
+        15 if !planned.rest.is_empty() => return again(Why::Free),
+        12 if planned.epoch > 0 => return again(Why::Full(Limit::Jobs)),
+        13 if planned.epoch > 0 => return again(Why::Full(Limit::Bytes)),
         12 => return Ok(Err(refusal::too_many_jobs(queue, run_at.0, id))),
-        _ => return Ok(Err(refusal::too_many_bytes(queue, run_at.0, id))),
+        13 => return Ok(Err(refusal::too_many_bytes(queue, run_at.0, id))),
+        _ => return Err(garbled("an answer to a push")),
     };
-    Ok(Ok(Pushed {
+    Ok(Ok(Said::Pushed(Pushed {
         id: JobId(id),
         state,
         run_at,
         how,
-    }))
+    })))
 }
 
 /// Splits by shard, sends, and puts the answers back in the order asked. A shard that fails fails its own items only: what
@@ -200,6 +340,67 @@ where
 
 /// Pushes jobs of any shards, each shard's in one step.
 pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
-    let shard_of = |job: &NewJob| store.shard_of(&job.queue);
-    by_shard(jobs, shard_of, |shard, jobs| push(store, shard, jobs)).await
+    let mut done = Vec::with_capacity(jobs.len());
+    let mut again = Vec::new();
+    for (place, came) in send(store, plan(store, jobs))
+        .await?
+        .into_iter()
+        .enumerate()
+    {
+        done.push(match came {
+            Ok(Came::Pushed(pushed)) => Ok(pushed),
+            Ok(Came::Again(planned, why)) => {
+                again.push((place, (*planned, why)));
+                // Until something came of it.
+                Err(unsettled())
+            }
+            Err(error) => Err(error),
+        });
+    }
+    for _ in 0..TRIES {
+        if again.is_empty() {
+            break;
+        }
+        let (mut places, mut planned) = (Vec::new(), Vec::new());
+        for (place, next) in again.drain(..) {
+            match plan_again(store, next).await.unwrap_or_else(Err) {
+                Ok(next) => {
+                    places.push(place);
+                    planned.push(next);
+                }
+                Err(error) => done[place] = Err(error),
+            }
+        }
+        for (place, came) in places.into_iter().zip(send(store, planned).await?) {
+            match came {
+                Ok(Came::Pushed(pushed)) => done[place] = Ok(pushed),
+                Ok(Came::Again(planned, why)) => again.push((place, (*planned, why))),
+                Err(error) => done[place] = Err(error),
+            }
+        }
+    }
+    for (place, (planned, why)) in again {
+        done[place] = Err(given_up(store, &planned.job.queue, why).await?);
+    }
+    Ok(done)
+}
+
+async fn send(store: &Store, planned: Vec<Planned>) -> Result<Vec<Result<Came>>> {
+    let shard_of = |planned: &Planned| planned.shard;
+    let push = |shard, planned| push(store, shard, planned);
+    by_shard(planned, shard_of, push).await
+}
+
+/// Why a push was planned so often in vain.
+pub async fn given_up(store: &Arc<Store>, queue: &QueueName, why: Why) -> Result<Error> {
+    match why {
+        // Several take room from each other.
+        Why::Full(limit) => full(store, queue, limit).await,
+        _ => Ok(unsettled()),
+    }
+}
+
+fn unsettled() -> Error {
+    let text = "the queue's settings change all the time: nothing was pushed, try again";
+    Error::new(Code::Unavailable, text)
 }

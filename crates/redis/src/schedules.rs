@@ -7,16 +7,20 @@ use auxo_core::json;
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Due, Now, Timestamp};
 use auxo_core::topic::Subscription;
-use auxo_core::{NewJob, QueueName, Result, refusal};
+use auxo_core::{NewJob, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
 use crate::desk::catch_up;
 use crate::look;
-use crate::push;
+use crate::push::{self, Planned, Said, Why};
 use crate::record::garbled;
 use crate::script;
+use crate::spread;
 use crate::store::{Store, bytes, items, number, tuple};
+
+/// How often a message is planned anew.
+const TRIES: usize = 16;
 
 /// All that is set up besides queues.
 pub async fn catalog(store: &Arc<Store>) -> Result<Catalog> {
@@ -86,6 +90,12 @@ async fn read(store: &Store, shard: u16) -> Result<Part> {
     })
 }
 
+/// The schedules of a shard.
+pub async fn at(store: &Store, shard: u16) -> Result<Vec<Schedule>> {
+    let schedules = read(store, shard).await?.schedules.into_iter();
+    Ok(schedules.map(|(schedule, _)| schedule).collect())
+}
+
 /// last:6 next:1+6, and then the schedule as a client puts it.
 fn pack(schedule: &Schedule) -> Vec<u8> {
     let mut pack = Pack::default();
@@ -148,9 +158,12 @@ pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, ticks: Ticks) 
                 queue: schedule.queue.clone(),
                 spec: schedule.spec.clone(),
             };
-            push::single(&mut call, &job);
+            push::single(&mut call, &Planned::at_home(store, job));
         }
-        store.run(call).await?;
+        if number(store.run(call).await?)? == 2 {
+            // The tick comes with the next look.
+            spread::refresh(store, &schedule.queue).await?;
+        }
     }
     if set_back {
         let mut call = store.call(&script::CATALOG, shard);
@@ -186,6 +199,7 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
             }
         }
         Change::Schedule(schedule) => {
+            spread::allow_schedule(store, &schedule).await?;
             let shard = store.shard_of(&schedule.queue);
             let now = Now::at(catch_up(store, shard).await?.0);
             let mut schedule = Schedule {
@@ -244,71 +258,105 @@ pub async fn publish(store: &Arc<Store>, message: Message) -> Result<Vec<Pushed>
     if targets.is_empty() {
         return Ok(Vec::new());
     }
-    let queues: Vec<QueueName> = targets.into_iter().map(|target| target.queue).collect();
-    let mut shards: Vec<u16> = queues.iter().map(|queue| store.shard_of(queue)).collect();
+    let jobs: Vec<NewJob> = targets
+        .into_iter()
+        .map(|target| NewJob {
+            queue: target.queue,
+            spec: message.spec.clone(),
+        })
+        .collect();
+    let mut planned = push::plan(store, jobs);
+    let mut tries = 0;
+    loop {
+        match copies(store, &planned).await? {
+            Ok(pushed) => return Ok(pushed),
+            Err((place, why)) if tries == TRIES => {
+                let queue = &planned[place].job.queue;
+                return Err(push::given_up(store, queue, why).await?);
+            }
+            Err((place, why)) => {
+                let again = planned.remove(place);
+                let again = push::plan_again(store, (again, why)).await??;
+                planned.insert(place, again);
+            }
+        }
+        tries += 1;
+    }
+}
+
+/// Which copy must be planned anew, and why.
+type Again = (usize, Why);
+
+/// Puts each copy into its queue, or none.
+async fn copies(
+    store: &Arc<Store>,
+    planned: &[Planned],
+) -> Result<std::result::Result<Vec<Pushed>, Again>> {
+    let mut shards: Vec<u16> = planned.iter().map(|planned| planned.shard).collect();
     shards.sort_unstable();
     shards.dedup();
     // On several shards no single step can keep all or none: all are asked first.
     if shards.len() > 1 {
         for shard in &shards {
-            copies(store, *shard, &queues, &message, "0").await?;
+            if let Err(again) = copies_in(store, *shard, planned, "0").await? {
+                return Ok(Err(again));
+            }
         }
     }
     let mut pushed: Vec<(usize, Pushed)> = Vec::new();
     for shard in shards {
-        match copies(store, shard, &queues, &message, "1").await {
-            Ok(here) => pushed.extend(here),
-            Err(refused) => {
-                // Something changed in between. What was kept elsewhere is taken back, unless a worker was quicker.
-                let new = pushed.into_iter().filter(|(_, p)| p.how == Accepted::New);
-                let order = Order {
-                    target: Target::Jobs(new.map(|(_, pushed)| pushed.id).collect()),
-                    action: Action::Delete,
-                    mode: Mode::Act,
-                };
-                look::steer(store, order).await?;
-                return Err(refused);
+        let refused = match copies_in(store, shard, planned, "1").await {
+            Ok(Ok(here)) => {
+                pushed.extend(here);
+                continue;
             }
-        }
+            Ok(Err(again)) => Ok(Err(again)),
+            Err(refused) => Err(refused),
+        };
+        // Something changed in between. What was kept elsewhere is taken back, unless a worker was quicker.
+        let new = pushed.into_iter().filter(|(_, p)| p.how == Accepted::New);
+        let order = Order {
+            target: Target::Jobs(new.map(|(_, pushed)| pushed.id).collect()),
+            action: Action::Delete,
+            mode: Mode::Act,
+        };
+        look::steer(store, order).await?;
+        return refused;
     }
     pushed.sort_by_key(|(place, _)| *place);
-    Ok(pushed.into_iter().map(|(_, pushed)| pushed).collect())
+    Ok(Ok(pushed.into_iter().map(|(_, pushed)| pushed).collect()))
 }
 
 /// Puts the copies of one shard into their queues, all or none; with the place of each among all.
-async fn copies(
+async fn copies_in(
     store: &Store,
     shard: u16,
-    queues: &[QueueName],
-    message: &Message,
+    planned: &[Planned],
     keep: &str,
-) -> Result<Vec<(usize, Pushed)>> {
+) -> Result<std::result::Result<Vec<(usize, Pushed)>, Again>> {
     let mut call = store.call(&script::PUBLISH, shard);
     call.arg(keep);
-    let mut places = Vec::new();
-    let mut here = Vec::new();
-    for (place, queue) in queues.iter().enumerate() {
-        if store.shard_of(queue) == shard {
-            let job = NewJob {
-                queue: queue.clone(),
-                spec: message.spec.clone(),
-            };
-            push::single(&mut call, &job);
-            places.push(place);
-            here.push(job);
+    let here = |(_, planned): &(usize, &Planned)| planned.shard == shard;
+    let here: Vec<(usize, &Planned)> = planned.iter().enumerate().filter(here).collect();
+    for (_, planned) in &here {
+        push::single(&mut call, planned);
+    }
+    let [taken, place, answer] = tuple(store.run(call).await?)?;
+    let answer = bytes(answer)?;
+    if number(taken)? == 0 {
+        let refused = here.get(number(place)? as usize);
+        let (place, planned) = refused.ok_or_else(|| garbled("a refusal of nothing"))?;
+        return match push::answer(&answer, planned)?? {
+            Said::Again(why) => Ok(Err((*place, why))),
+            Said::Pushed(_) => Err(garbled("a refusal that is none")),
+        };
+    }
+    let mut pushed = Vec::new();
+    for ((place, planned), answer) in here.into_iter().zip(answer.chunks_exact(push::ANSWER)) {
+        // Not all are asked first if they are in one shard; but then each was looked at before the first was kept.
+        if let Said::Pushed(answer) = push::answer(answer, planned)?? {
+            pushed.push((place, answer));
         }
     }
-    let [taken, answer] = tuple(store.run(call).await?)?;
-    let answers = push::answers(&bytes(answer)?, &here)?;
-    match number(taken)? {
-        1 => places
-            .into_iter()
-            .zip(answers)
-            .map(|(place, pushed)| Ok((place, pushed?)))
-            .collect(),
-        _ => match answers.into_iter().next() {
-            Some(Err(refused)) => Err(refused),
-            _ => Err(garbled("a refusal that is none")),
-        },
-    }
+    Ok(Ok(pushed))
 }

@@ -1,7 +1,7 @@
 //! What all calls share: the link, the names, the time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use auxo_core::clock::Clock;
 use auxo_core::time::Timestamp;
@@ -9,11 +9,13 @@ use auxo_core::{Code, Error, QueueName, Result};
 use bytes::Bytes;
 use redis::Value;
 
+use crate::desk::Desk;
 use crate::keys::Keys;
 use crate::link::{Call, Link};
 use crate::notices::Notices;
 use crate::record::garbled;
 use crate::script::Script;
+use crate::spread::Spreads;
 
 /// What a script answers that finds another store than its caller means.
 const GONE: &str = "GONE";
@@ -35,6 +37,11 @@ pub struct Store {
     pub clock: Arc<dyn Clock>,
     pub told: bool,
     pub notices: Notices,
+    pub spreads: Spreads,
+    /// Which place of a queue that is spread comes next.
+    pub turns: AtomicUsize,
+    /// Where this process waits for jobs of each shard.
+    pub desks: OnceLock<Vec<Weak<Desk>>>,
     pub closed: AtomicBool,
     /// How much was put right.
     pub repaired: AtomicU64,
@@ -65,6 +72,9 @@ impl Store {
             clock,
             told,
             notices: Notices::default(),
+            spreads: Spreads::default(),
+            turns: AtomicUsize::new(0),
+            desks: OnceLock::new(),
             closed: AtomicBool::new(false),
             repaired: AtomicU64::new(0),
             dice: Mutex::default(),
@@ -79,16 +89,15 @@ impl Store {
         Ok(name.iter().map(|b| format!("{b:02x}")).collect())
     }
 
-    /// Where a queue is.
+    /// Where a queue is, or, if it is spread over several shards, the first of them.
     pub fn shard_of(&self, queue: &QueueName) -> u16 {
-        // FNV-1a: every process, of every version, must find the same place.
-        let hash = queue
-            .as_str()
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
-                (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-            });
+        let hash = hash([queue.as_str().as_bytes()]);
         ((hash >> 32) % u64::from(self.shards)) as u16
+    }
+
+    /// Where this process waits for jobs of a shard.
+    pub fn desk(&self, shard: u16) -> Option<Arc<Desk>> {
+        self.desks.get()?.get(usize::from(shard))?.upgrade()
     }
 
     /// All shards.
@@ -148,6 +157,14 @@ impl Store {
         let rest = dice.bytes.len() - count;
         Ok(dice.bytes.split_off(rest))
     }
+}
+
+/// FNV-1a: every process, of every version, must find the same place.
+pub fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let bytes = parts.into_iter().flatten();
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// The bytes of an answer.

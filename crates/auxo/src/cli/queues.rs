@@ -67,6 +67,9 @@ struct SetArgs {
     /// Whether groups take turns within a priority.
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set)]
     fair: Option<bool>,
+    /// Over how many shards of a store on Redis the queue is spread, or none for one.
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = args::limit)]
+    shards: Option<Limit>,
 }
 
 // The parser would take `Option<Option<…>>` for a flag with an optional value.
@@ -143,6 +146,7 @@ fn settings(config: &QueueConfig) -> String {
         config.max_leased.map(|most| format!("max leased {most}")),
         config.rate.map(rate),
         config.fair.then(|| "fair".to_owned()),
+        config.shards.map(|shards| format!("shards {shards}")),
     ]
     .into_iter()
     .flatten()
@@ -151,14 +155,8 @@ fn settings(config: &QueueConfig) -> String {
 }
 
 async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
-    let max_leased = match args
-        .max_leased
-        .map(|limit| limit.map(u32::try_from).transpose())
-    {
-        Some(Err(_)) => return Err(Failure::Usage("--max-leased is larger than 32 bits".into())),
-        Some(Ok(limit)) => Some(limit),
-        None => None,
-    };
+    let max_leased = narrow(args.max_leased, "--max-leased is larger than 32 bits")?;
+    let shards = narrow(args.shards, "--shards is larger than 16 bits")?;
     let missing = Missing::unless(args.create);
     let auxo = context.open(missing).await?;
     let config = change(auxo.service(), &args.name, missing, |config| {
@@ -167,9 +165,20 @@ async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
         config.max_leased = max_leased.unwrap_or(config.max_leased);
         config.rate = args.rate.unwrap_or(config.rate);
         config.fair = args.fair.unwrap_or(config.fair);
+        config.shards = shards.unwrap_or(config.shards);
     })
     .await?;
     tell(&args.name, &config, context)
+}
+
+/// A limit as the smaller number that it must be.
+fn narrow<N: TryFrom<u64>>(
+    limit: Option<Limit>,
+    otherwise: &str,
+) -> Result<Option<Option<N>>, Failure> {
+    let small = |limit: Limit| limit.map(N::try_from).transpose();
+    let small = limit.map(small).transpose();
+    small.map_err(|_| Failure::Usage(otherwise.into()))
 }
 
 /// Changes a part of a queue's settings. On a server the last of two who do so in the same moment wins; on a data directory,

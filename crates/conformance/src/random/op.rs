@@ -397,6 +397,7 @@ impl Dice {
                 false => self.maybe(3, Dice::rate),
             },
             fair: false,
+            shards: None,
         }
     }
 

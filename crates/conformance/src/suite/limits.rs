@@ -16,6 +16,8 @@ pub async fn settings_are_shown_as_they_were_set(t: &Bench) {
         max_leased: Some(7),
         rate: Some(per_second(8)),
         fair: true,
+        // How many there are depends on the store.
+        shards: None,
     };
     for config in [config, QueueConfig::default()] {
         t.configure(config.clone()).await;

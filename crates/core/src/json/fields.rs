@@ -364,6 +364,12 @@ pub(super) fn boolean(raw: &RawValue) -> Result<bool> {
     serde_json::from_str(raw.get()).map_err(|_| expected("true or false", raw))
 }
 
+pub(super) fn u16(raw: &RawValue) -> Result<u16> {
+    whole(raw.get())
+        .and_then(|number| number.try_into().ok())
+        .ok_or_else(|| expected("a whole number from 0 to 65535", raw))
+}
+
 pub(super) fn u32(raw: &RawValue) -> Result<u32> {
     whole(raw.get())
         .and_then(|number| number.try_into().ok())

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use auxo_core::engine::{Catalog, Change};
-use auxo_core::queue::{Counts, QueueInfo};
+use auxo_core::queue::{Counts, QueueConfig, QueueInfo};
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Now, Timestamp};
 use auxo_core::topic::Subscription;
@@ -41,6 +41,14 @@ impl Machine {
         }
         Ok(match change {
             Change::Queue(name, config) => {
+                if let Some(wanted) = config.shards.filter(|wanted| *wanted > 1) {
+                    return Ok(Err(refusal::too_few_shards(&name, wanted, 1)));
+                }
+                // One is what it has without a word.
+                let config = QueueConfig {
+                    shards: None,
+                    ..config
+                };
                 let number = match self.queue_number(&name) {
                     Ok(number) => number,
                     Err(error) => return Ok(Err(error)),

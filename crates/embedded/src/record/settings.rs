@@ -28,6 +28,8 @@ pub fn decode_config(r: &mut Reader) -> Option<QueueConfig> {
         paused_in: flags & 1 != 0,
         paused_out: flags & 2 != 0,
         fair: flags & 4 != 0,
+        // All are in one.
+        shards: None,
         max_jobs: r.option(Reader::u64)?,
         max_bytes: r.option(Reader::u64)?,
         max_leased: r.option(Reader::u32)?,

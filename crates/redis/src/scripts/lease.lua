@@ -3,29 +3,40 @@
 --
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the process that asks   4 '1' to lend though schedules are due
+--       5 for queues that are spread and have a rate, what their homes allow: tokens:4 queue:1+ of each
 --       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
 --       the worker, and max random nonces of 8 bytes
 -- ->    the time; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
---       for those who ask together: how many jobs each got, and id, record and life of each job
+--       for those who ask together: how many jobs each got, and id, record and life of each job; and for each queue that is or
+--       was spread its name and its settings, with want_room:4 want_tokens:4 tokens:4 (left over) spare:1 (whether it could lend
+--       more than is due here) behind them
 -- Without anybody who asks it only lets happen whose time has come.
 
 -- How many leases the queue allows now; and when it allows the next one, if that is a matter of time.
 local function room(q, max)
-  if q.paused_out then return 0 end
-  if q.max_leased then
-    local waiting = 0
-    for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
-      waiting = waiting + redis.call('ZCARD', line_of(q, class))
-    end
-    max = math.min(max, q.max_leased - (stored(q) - q.dead - q.expired - waiting))
-  end
-  if q.count then
-    local kept = redis.call('HMGET', K_QUEUE .. q.name, 'level', 'at')
-    local full = q.per * q.burst
-    q.level = kept[1] and math.min(full, kept[1] + math.max(now - kept[2], 0) * q.count) or full
+  if q.paused_out or q.changing then return 0 end
+  if q.max_leased then max = math.min(max, most(q, 'leased') - leased(q)) end
+  if q.count and q.apart then
+    max = math.min(max, q.tokens or 0)
+  elseif q.count then
+    q.level = level(q)
     max = math.min(max, math.floor(q.level / q.per))
   end
   return math.max(max, 0)
+end
+
+-- How many jobs of a queue that is spread are due here, though its share of the leases, or the tokens that its home gave for
+-- them, do not suffice.
+local function held_back(q, wanted)
+  if q.paused_out or q.changing or not (q.max_leased or q.count) then return end
+  local due = 0
+  for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
+    due = due + redis.call('ZCOUNT', line_of(q, class), '-inf', now)
+  end
+  due = math.min(due, wanted)
+  local share = q.max_leased and math.max(most(q, 'leased') - leased(q), 0) or due
+  q.want_room = math.max(q.want_room or 0, due - share)
+  if q.count then q.want_tokens = math.max(q.want_tokens or 0, due - (q.tokens or 0)) end
 end
 
 -- The first due jobs of a fair queue, in turns: of the most urgent priority first those whose worker vanished, then the
@@ -208,16 +219,22 @@ local function serve(q, ask, lent)
   for i = ask.at, #ask.members do wanted = wanted + ask.members[i].max end
   local left = room(q, wanted)
   local given = 0
-  if left == 0 then return end
+  if left == 0 then
+    if q.apart then held_back(q, wanted) end
+    return
+  end
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
     given = given + serve_class(q, class, ask, left - given, lent)
     if redis.call('EXISTS', line_of(q, class)) == 0 then redis.call('ZREM', K_CLASSES .. q.name, class) end
     if given == left then break end
   end
-  if q.count and given > 0 then
+  if q.count and q.apart then
+    q.tokens = q.tokens - given
+  elseif q.count and given > 0 then
     q.level = q.level - given * q.per
     redis.call('HSET', K_QUEUE .. q.name, 'level', q.level, 'at', now)
   end
+  q.given = (q.given or 0) + given
   -- Who got some waits for no more, and does not go on to the next queue.
   if ask.members[ask.at].got > 0 then ask.at = ask.at + 1 end
 end
@@ -249,7 +266,13 @@ local tick = tonumber(redis.call('ZRANGE', K_TICKS, 0, 0, 'WITHSCORES')[2])
 -- Set back, the clock would silence the schedules until it has caught up: they must be armed anew.
 local ticks = tick and (tonumber(meta[2] or 0) > now and 2 or tick <= now and 1) or 0
 -- What a schedule is about to push may be more urgent than what is there: who asks is to see to it first.
-local at = ticks > 0 and ARGV[4] ~= '1' and #ARGV + 1 or 5
+local at = ticks > 0 and ARGV[4] ~= '1' and #ARGV + 1 or 6
+local tokens_at = 1
+while tokens_at <= #ARGV[5] do
+  local tokens, name
+  tokens, name, tokens_at = struct.unpack('>I4Bc0', ARGV[5], tokens_at)
+  queue_of(name).tokens = tokens
+end
 while at <= #ARGV do
   local ask = { at = 1, members = {} }
   local fixed, waits, queues_asked, members
@@ -282,8 +305,22 @@ while at <= #ARGV do
 end
 if counter > before then redis.call('HSET', K_META, 'leases', counter) end
 -- What is left is for the next who wait.
+local spreads = {}
 for _, q in pairs(asked) do
-  if redis.call('EXISTS', K_WAITING .. q.name) == 1 and has_due(q) and room(q, 1) > 0 then wake(q, 1) end
+  if q.apart and q.count then
+    -- Whether there are tokens for them only its home knows.
+    if q.given and q.given > 0 then q.tokens = q.tokens + 1 end
+    if room(q, 1) > 0 and has_due(q) then wake(q, 1) end
+    if q.given and q.given > 0 then q.tokens = q.tokens - 1 end
+  elseif redis.call('EXISTS', K_WAITING .. q.name) == 1 and has_due(q) and room(q, 1) > 0 then
+    wake(q, 1)
+  end
+  if q.spread then
+    spreads[#spreads + 1] = q.name
+    local spare = q.apart and q.max_leased and most(q, 'leased') > leased(q)
+    spreads[#spreads + 1] = q.config
+      .. struct.pack('>I4I4I4B', q.want_room or 0, q.want_tokens or 0, q.tokens or 0, spare and 1 or 0)
+  end
 end
 local timer = redis.call('ZRANGE', K_TIMERS, 0, 0, 'WITHSCORES')[2]
 if not timer then
@@ -296,4 +333,4 @@ end
 look_at(tick)
 save()
 publish()
-return { tostring(now), tostring(again), ticks, answers }
+return { tostring(now), tostring(again), ticks, answers, spreads }

@@ -25,15 +25,19 @@ local function save_ids()
 end
 
 local NEW, EXISTING, REPLACED, RUN, DUPLICATE, CLOSED, FULL, TOO_MANY_BYTES = 0, 1, 2, 3, 10, 11, 12, 13
+-- The queue is spread otherwise than the caller knows; nobody here has the key.
+local ELSEWHERE, FREE = 14, 15
 local REJECT, RETURN, REPLACE_IT = 1, 2, 3
 
 -- What pushes have in common that stand in one run: queue:1+ priority:4 when:1 at:6 ttl:1 at:6 policy:1 key:2+ grouped:1
--- group:2+ count:4 bytes:6 (of all payloads). `when` and `ttl` are 0 for none, 1 for a length of time, 2 for an instant.
+-- group:2+ count:4 bytes:6 (of all payloads) epoch:4 (how the caller knows the queue to be spread) held:1 (only to where the
+-- key is held). `when` and `ttl` are 0 for none, 1 for a length of time, 2 for an instant.
 local function run_of(head)
   local run = {}
-  local grouped
+  local grouped, held
   run.queue, run.priority, run.when, run.at, run.ttl, run.ends, run.policy, run.key, grouped, run.group, run.count,
-    run.bytes = struct.unpack('>Bc0I4BI6BI6BI2c0BI2c0I4I6', head)
+    run.bytes, run.epoch, held = struct.unpack('>Bc0I4BI6BI6BI2c0BI2c0I4I6I4B', head)
+  run.held = held == 1
   run.due = run.when == 0 and now or run.when == 2 and run.at or run.at == 0 and now or ceiling + run.at
   run.expires = run.ttl == 0 and 0 or run.ttl == 2 and math.max(run.ends, 1) or math.max(ceiling + run.ends, 1)
   if grouped == 0 then run.group = nil end
@@ -75,8 +79,8 @@ end
 
 local function refusal(q, bytes)
   if q.paused_in then return closed() end
-  if q.max_jobs and stored(q) >= q.max_jobs then return full(FULL, q.max_jobs, stored(q)) end
-  if q.max_bytes and q.bytes + bytes > q.max_bytes then return full(TOO_MANY_BYTES, q.max_bytes, q.bytes) end
+  if q.max_jobs and stored(q) >= most(q, 'jobs') then return full(FULL, q.max_jobs, stored(q)) end
+  if q.max_bytes and q.bytes + bytes > most(q, 'bytes') then return full(TOO_MANY_BYTES, q.max_bytes, q.bytes) end
 end
 
 local function duplicate(q, old)
@@ -87,7 +91,7 @@ end
 local function no_replacing(q, old, size)
   if old.state ~= WAITING then return duplicate(q, old) end
   if q.paused_in then return closed() end
-  if q.max_bytes and size > old.size and q.bytes - old.size + size > q.max_bytes then
+  if q.max_bytes and size > old.size and q.bytes - old.size + size > most(q, 'bytes') then
     return full(TOO_MANY_BYTES, q.max_bytes, q.bytes)
   end
 end
@@ -115,6 +119,7 @@ end
 local function push_one(q, run, spec)
   local size = size_of(spec)
   local old = run.key and holder_of(run.queue, run.key)
+  if run.held and not old then return answer(FREE, NOBODY, 0, 0), true end
   if old then
     if run.policy == RETURN then return answer(EXISTING, old.id, state_of(q, old), due_shown(q, old)), false end
     if run.policy == REJECT then return duplicate(q, old), true end

@@ -3,20 +3,41 @@
 local queues = {}
 local COUNTS = { 'accepted', 'done', 'dead', 'expired', 'cancelled', 'deleted', 'bytes' }
 
+-- The settings of a queue, packed: flags:1 [8: max_jobs:8] [16: max_bytes:8] [32: max_leased:4] [64: count:4 per:6 burst:4]
+-- and, once it was spread over several shards, [128: epoch:4 changing:1 count:2 low:2 reach:2 extent:2, and the shares of this
+-- shard in max_jobs:8, max_bytes:8 and max_leased:8]; spread.rs says what these are.
+local SPREAD = '>I4BI2I2I2I2'
+local SHARES = '>I8I8I8'
+
 local function settings(q, config)
   local flags, at = struct.unpack('>B', config)
   q.paused_in, q.paused_out, q.fair = has(flags, 1), has(flags, 2), has(flags, 4)
   if has(flags, 8) then q.max_jobs, at = struct.unpack('>I8', config, at) end
   if has(flags, 16) then q.max_bytes, at = struct.unpack('>I8', config, at) end
   if has(flags, 32) then q.max_leased, at = struct.unpack('>I4', config, at) end
-  if has(flags, 64) then q.count, q.per, q.burst = struct.unpack('>I4I6I4', config, at) end
+  if has(flags, 64) then q.count, q.per, q.burst, at = struct.unpack('>I4I6I4', config, at) end
+  if has(flags, 128) then
+    q.spread = at
+    local changing, _
+    q.epoch, changing, _, _, q.reach = struct.unpack(SPREAD, config, at)
+    q.changing = changing == 1
+    q.apart = q.reach > 1
+    q.share_jobs, q.share_bytes, q.share_leased = struct.unpack(SHARES, config, at + 13)
+    q.config = config
+  end
+end
+
+-- How much of a limit this shard has: all of it, or its share.
+local function most(q, what)
+  if q.apart then return q['max_' .. what] and q['share_' .. what] end
+  return q['max_' .. what]
 end
 
 local function queue_of(name)
   local q = queues[name]
   if q then return q end
   local kept = redis.call('HMGET', K_QUEUE .. name, 'config', unpack(COUNTS))
-  q = { name = name, new = not kept[2], was = {} }
+  q = { name = name, new = not kept[2], was = {}, epoch = 0 }
   for i, count in ipairs(COUNTS) do
     local value = tonumber(kept[i + 1] or 0)
     q[count], q.was[count] = value, value
@@ -49,6 +70,26 @@ end
 
 local function line_of(q, priority)
   return K_LINE .. priority .. ':' .. q.name
+end
+
+-- How many jobs of a queue wait, and how many are leased.
+local function waiting(q)
+  local all = 0
+  for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
+    all = all + redis.call('ZCARD', line_of(q, class))
+  end
+  return all
+end
+
+local function leased(q)
+  return stored(q) - q.dead - q.expired - waiting(q)
+end
+
+-- What a rate's bucket holds now.
+local function level(q)
+  local kept = redis.call('HMGET', K_QUEUE .. q.name, 'level', 'at')
+  local full = q.per * q.burst
+  return kept[1] and math.min(full, kept[1] + math.max(now - kept[2], 0) * q.count) or full
 end
 
 -- Tells up to `count` of the processes that wait for a queue. Each is told once, and comes back to the line when it has

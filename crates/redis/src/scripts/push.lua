@@ -39,7 +39,9 @@ local at = 3
 while at <= #ARGV do
   local run = run_of(ARGV[at])
   local q = queue_of(run.queue)
-  if not run.key and run.expires == 0 and not (q.fair or q.paused_in or q.max_jobs or q.max_bytes) and run.count <= 2000 then
+  if run.epoch ~= q.epoch or q.changing then
+    answers[#answers + 1] = string.rep(answer(ELSEWHERE, NOBODY, 0, 0), run.count)
+  elseif not run.key and run.expires == 0 and not (q.fair or q.paused_in or q.max_jobs or q.max_bytes) and run.count <= 2000 then
     answers[#answers + 1] = push_plain(q, run, at + 1)
   else
     for i = at + 1, at + run.count do

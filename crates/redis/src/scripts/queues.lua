@@ -28,9 +28,7 @@ local function info(q, config)
   end
   local allowed = 0
   if q.count then
-    local kept = redis.call('HMGET', K_QUEUE .. q.name, 'level', 'at')
-    local full = q.per * q.burst
-    local level = kept[1] and math.min(full, kept[1] + math.max(now - kept[2], 0) * q.count) or full
+    local level = level(q)
     if level < q.per then allowed = now + math.ceil((q.per - level) / q.count) end
   end
   local counts = { q.name, config or '' }

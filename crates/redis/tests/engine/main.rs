@@ -13,4 +13,5 @@ mod repair;
 mod sets;
 mod sharded;
 mod single;
+mod spread;
 mod store;

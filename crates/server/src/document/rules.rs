@@ -144,7 +144,7 @@ fn field(shape: &str, name: &str, limits: &Limits) -> Option<Value> {
         (_, "max") => json!({ "minimum": 1, "maximum": limits.batch }),
         (_, "limit") => json!({ "minimum": 1, "maximum": limits.page }),
         (_, "max_attempts") => json!({ "minimum": 1, "maximum": limits.max_attempts }),
-        (_, "max_leased" | "count" | "burst" | "max_jobs") => json!({ "minimum": 1 }),
+        (_, "max_leased" | "count" | "burst" | "max_jobs" | "shards") => json!({ "minimum": 1 }),
         (_, "factor") => json!({ "minimum": 1, "maximum": limits.backoff_factor }),
         (_, "delays") => json!({ "minItems": 1, "maxItems": limits.backoff_delays }),
         ("Filter", "state") => json!({

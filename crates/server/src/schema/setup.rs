@@ -44,6 +44,8 @@ pub struct QueueConfig {
     rate: Option<Rate>,
     /// Groups take turns within a priority.
     fair: Option<bool>,
+    /// Over how many shards of a store on Redis the queue is spread.
+    shards: Option<u16>,
 }
 
 #[derive(ToSchema)]

@@ -236,6 +236,7 @@ fn queues_and_audits_are_read_back() {
                 burst: 6,
             }),
             fair: true,
+            shards: Some(8),
         },
         counts: Counts {
             scheduled: 1,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::super::fields::{Fields, boolean, duration, parsed, string, u32, u64};
+use super::super::fields::{Fields, boolean, duration, parsed, string, u16, u32, u64};
 use super::{queue, spec};
 use crate::engine::Message;
 use crate::error::Result;
@@ -32,6 +32,7 @@ pub fn queue_config(body: &[u8], base: QueueConfig) -> Result<QueueConfig> {
             base.rate
         },
         fair: fields.get("fair", boolean)?.unwrap_or(base.fair),
+        shards: set(&mut fields, "shards", u16, base.shards)?,
     };
     fields.finish()?;
     Ok(config)

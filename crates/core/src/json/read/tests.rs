@@ -385,6 +385,7 @@ fn queue_settings_survive_out_and_in_and_change_only_what_is_named() {
             burst: 7,
         }),
         fair: true,
+        shards: Some(8),
     };
     let shown = serde_json::to_vec(&show::queue_config(&config)).unwrap();
     assert_eq!(
@@ -417,6 +418,7 @@ fn queue_settings_survive_out_and_in_and_change_only_what_is_named() {
         (r#"{"rate":{"count":"5"}}"#, "rate.count: "),
         (r#"{"paused":true}"#, "paused: unknown field"),
         (r#"{"fair":1}"#, "fair: expected true or false"),
+        (r#"{"shards":65536}"#, "shards: expected a whole number"),
     ] {
         let error = refusal(read::queue_config(body.as_bytes(), QueueConfig::default()));
         assert!(error.message().contains(part), "{error}");

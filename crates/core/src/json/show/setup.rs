@@ -29,6 +29,8 @@ struct ConfigOut {
     rate: Option<Value>,
     #[serde(skip_serializing_if = "no")]
     fair: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<u16>,
 }
 
 /// A queue's settings; [`read::queue_config`](crate::json::read::queue_config) makes the same of it again.
@@ -41,6 +43,7 @@ pub fn queue_config(config: &QueueConfig) -> impl Serialize + use<> {
         max_leased: config.max_leased,
         rate: config.rate.map(rate),
         fair: config.fair,
+        shards: config.shards,
     }
 }
 

@@ -22,6 +22,7 @@ pub fn queue_config(config: &QueueConfig) -> Value {
         "max_leased": config.max_leased,
         "rate": config.rate.map(rate),
         "fair": config.fair,
+        "shards": config.shards,
     })
 }
 

@@ -239,6 +239,7 @@ fn settings_arrive_whole_whatever_was_set_before() {
             burst: 6,
         }),
         fair: true,
+        shards: Some(8),
     };
     for (before, after) in [
         (limited.clone(), QueueConfig::default()),
