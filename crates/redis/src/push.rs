@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 
 use crate::bytes::{Pack, Unpack};
 use crate::link::Call;
-use crate::record::{garbled, pack_spec, state};
+use crate::record::{garbled, pack_record, pack_spec, state};
 use crate::script;
 use crate::store::{Store, bytes};
 
@@ -32,7 +32,7 @@ pub async fn push(store: &Store, shard: u16, jobs: Vec<NewJob>) -> Result<Vec<Re
         let (run, others) = rest.split_at(count);
         call.arg(head(run));
         for job in run {
-            call.arg(pack_spec(&job.queue, &job.spec));
+            call.arg(pack_record(&job.queue, &job.spec));
         }
         runs.push(run);
         rest = others;
