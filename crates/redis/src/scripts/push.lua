@@ -12,7 +12,7 @@ local function push_plain(q, run, first)
   local count, args, jobs, line = run.count, ARGV, {}, {}
   local many = next_ids(count)
   -- As long as ids run with the clock, they say when jobs were made, and what the client sent is the record as it is.
-  local head = (ids.ms ~= now or many[1] > many[count]) and struct.pack('>I6I6', now, 0)
+  local head = ids.ms ~= now and struct.pack('>I6I6', now, 0)
   -- As text once: each number that a command is given is written out and read again.
   local due = string.format('%.0f', run.due)
   for i = 1, count do
@@ -26,11 +26,19 @@ local function push_plain(q, run, first)
   end
   q.accepted, q.bytes = q.accepted + count, q.bytes + run.bytes
   redis.call('HSET', K_JOBS, unpack(jobs))
-  redis.call('ZADD', line_of(q, run.priority), unpack(line))
+  local key = line_of(q, run.priority)
+  if count > 16 then
+    -- As the packed list that a small set is, each job of a batch would walk through it: begun with so long a member, the set is
+    -- a tree from the start, and stays one.
+    redis.call('ZADD', key, due, LAST, unpack(line))
+    redis.call('ZREM', key, LAST)
+  else
+    redis.call('ZADD', key, unpack(line))
+  end
   redis.call('ZADD', K_CLASSES .. q.name, run.priority, run.priority)
   if ready then
     wake(q, count)
-  elseif redis.call('ZRANGE', line_of(q, run.priority), 0, 0)[1] == many[1] then
+  elseif redis.call('ZRANGE', key, 0, 0)[1] == many[1] then
     wake(q, 1)
   end
   -- One answer for all: their ids follow each other.

@@ -91,7 +91,6 @@ for from = 1001, count, 1000 do
   for i = 1, #found do lives[from + i - 1] = found[i] end
 end
 local answers, gone, over, ended = {}, {}, {}, 0
-local LEASED, RICH = LEASED, RICH
 -- The size and the queue of the last one, as they stand in its life.
 local last, size, q
 local upto = 0
