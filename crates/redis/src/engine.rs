@@ -22,10 +22,8 @@ use crate::keys::Keys;
 use crate::link::Link;
 use crate::store::{Store, items, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
-use crate::{audit, auditor, look, push, schedules, script, settle};
+use crate::{audit, auditor, look, push, rest, schedules, script, settle};
 
-/// How long a look into the letter box lasts before the next.
-const LETTERS: Duration = Duration::from_secs(10);
 /// How long to wait after the letter box could not be read.
 const LOST: Duration = Duration::from_millis(200);
 
@@ -169,9 +167,9 @@ async fn letters(store: std::sync::Weak<Store>, desk: std::sync::Weak<Desk>, sha
             return;
         }
         let key = format!("{}{}", strong.keys.part(shard, "SIGNALS"), strong.process);
-        let link = strong.link.clone();
+        let (link, wait) = (strong.link.clone(), rest::listen(strong.shards));
         drop(strong);
-        let letter = link.pop(&key, LETTERS).await;
+        let letter = link.pop(&key, wait).await;
         let Some(desk) = desk.upgrade() else { return };
         match letter {
             Ok(Some(name)) => match std::str::from_utf8(&name).ok().map(QueueName::new) {
