@@ -1,5 +1,5 @@
 // What is measured around the work of a peer, and how it is printed: one line of JSON, with the names that
-// `auxo-bench redis` reads.
+// `auxo-bench redis-…` reads.
 import { performance } from 'node:perf_hooks';
 
 /** Seconds of CPU that the Redis server has used, all its threads, children not. */

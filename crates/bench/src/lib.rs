@@ -77,7 +77,10 @@ pub fn run(plan: &Plan) -> Result<()> {
             "many" => many::run(plan)?,
             "http" => http::run(plan)?,
             "waiting" => http::run_waiting(plan)?,
-            "redis" => redis::run(plan)?,
+            "redis-push" => redis::run_push(plan)?,
+            "redis-consume" => redis::run_consume(plan)?,
+            "redis-far" => redis::run_far(plan)?,
+            "redis-idle" => redis::run_idle(plan)?,
             "redis-waiting" => redis::run_waiting(plan)?,
             other => return Err(format!("{other:?} is not built in").into()),
         }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::redis::Persistence;
+
 /// How the command is used.
 pub const USAGE: &str = "\
 usage: bench [QUESTION…] [OPTION…]
@@ -17,9 +19,13 @@ questions (all of them if none is named):
   many      many queues, and many groups of a fair queue
   http      the server against bytes that only go there and back
   waiting   how soon leases that wait at the server are answered
-  redis     Redis commands and other queues on Redis; starts a redis-server of its own
+  redis-push, redis-consume
+            the queue on Redis beside Redis commands and other queues; starts a redis-server of its own
+  redis-far the same queue with many jobs that wait, or fell due at once; and what a job takes of memory
   redis-waiting
             how soon they handle what is pushed or falls due
+  redis-idle
+            what a process that waits for jobs asks of Redis
 
 options:
   --dir DIR         where to put the data; a temporary directory below it is used and removed (default .)
@@ -31,7 +37,8 @@ options:
   --due N           how many jobs fall due within ten seconds (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
   --auxo PROGRAM    the server for `http` and `waiting` (default: the program auxo beside this one)
-  --peers DIR       where other queues are for `redis` and `redis-waiting` (default benches/peers)
+  --peers DIR       where other queues are for the questions about Redis (default benches/peers)
+  --aof WHEN        whether that Redis has an append-only file: no, everysec, or both in turn (default both)
   --segment MIB     the size of the engine's segments (default 64)";
 
 const QUESTIONS: &[&str] = &[
@@ -45,8 +52,11 @@ const QUESTIONS: &[&str] = &[
     "many",
     "http",
     "waiting",
-    "redis",
+    "redis-push",
+    "redis-consume",
+    "redis-far",
     "redis-waiting",
+    "redis-idle",
 ];
 
 /// The settings of a run.
@@ -76,6 +86,8 @@ pub struct Plan {
     pub auxo: Option<PathBuf>,
     /// Where other queues are.
     pub peers: PathBuf,
+    /// What the Redis under test writes to the disk; one run for each.
+    pub aof: Vec<Persistence>,
     /// The part of a question that this process was started for.
     pub part: Option<String>,
     /// What leads a new process of this program back here.
@@ -98,6 +110,7 @@ impl Plan {
             segment: 64 << 20,
             auxo: None,
             peers: PathBuf::from("benches/peers"),
+            aof: vec![Persistence::Off, Persistence::EverySecond],
             part: None,
             again: again.iter().map(|arg| (*arg).to_owned()).collect(),
         };
@@ -126,6 +139,7 @@ impl Plan {
                 "--segment" => plan.segment = number::<u64>(&arg, &value)? << 20,
                 "--auxo" => plan.auxo = Some(value.into()),
                 "--peers" => plan.peers = value.into(),
+                "--aof" => plan.aof = aof(&value)?,
                 "--part" => plan.part = Some(value),
                 _ => return Err(format!("there is no option {arg}")),
             }
@@ -183,6 +197,15 @@ fn number<T: std::str::FromStr + PartialOrd + From<u8>>(
         _ => Err(format!(
             "{name} must be a whole number from 1 on, not {value:?}"
         )),
+    }
+}
+
+fn aof(value: &str) -> Result<Vec<Persistence>, String> {
+    match value {
+        "no" => Ok(vec![Persistence::Off]),
+        "everysec" => Ok(vec![Persistence::EverySecond]),
+        "both" => Ok(vec![Persistence::Off, Persistence::EverySecond]),
+        _ => Err(format!("--aof is no, everysec or both, not {value:?}")),
     }
 }
 

@@ -12,8 +12,9 @@ mod load;
 mod peer;
 mod raw;
 
-use self::ground::{Ground, Persistence};
-use self::line::{Line, MEMORY, RATE, Side, TIMES};
+use self::ground::Ground;
+pub use self::ground::Persistence;
+use self::line::{COMMANDS, Line, MEMORY, RATE, Side, TIMES};
 use self::peer::Peers;
 use crate::drive::PAYLOAD;
 use crate::table::heading;
@@ -30,16 +31,16 @@ const PACE: u32 = 1_000;
 /// Jobs whose memory is measured.
 const STORED: u64 = 100_000;
 
-/// Prints how fast jobs are pushed and consumed, and what they take of Redis.
-pub fn run(plan: &Plan) -> Result<()> {
+/// Prints how fast jobs are pushed.
+pub fn run_push(plan: &Plan) -> Result<()> {
     on_each(plan, |plan, peers| {
         let flight = plan.in_flight;
-        let mut lines = vec![
+        vec![
             Line::new(
                 format!("bulk push, batches of {BATCH}, {flight} under way"),
                 RATE,
                 [
-                    Some(Side::new("auxo", auxo::bulk)),
+                    Some(Side::new("auxo", |ground| auxo::bulk(ground, 0))),
                     Some(Side::new("LPUSH, pipelined", raw::bulk)),
                     peers.bullmq("bulk", &[]),
                 ],
@@ -53,10 +54,16 @@ pub fn run(plan: &Plan) -> Result<()> {
                     peers.bullmq("single", &[]),
                 ],
             ),
-        ];
-        for at_once in CONCURRENCY {
+        ]
+    })
+}
+
+/// Prints how fast jobs are consumed, from a backlog and as they come.
+pub fn run_consume(plan: &Plan) -> Result<()> {
+    on_each(plan, |plan, peers| {
+        let drain = |at_once: usize| {
             let option = ["--concurrency", &at_once.to_string()];
-            lines.push(Line::new(
+            Line::new(
                 format!("consume a backlog, {at_once} at once"),
                 RATE,
                 [
@@ -69,9 +76,10 @@ pub fn run(plan: &Plan) -> Result<()> {
                     peers.bullmq("drain", &option),
                     peers.apalis("drain", &option),
                 ],
-            ));
-        }
-        lines.push(Line::new(
+            )
+        };
+        let flight = plan.in_flight;
+        let cycle = Line::new(
             format!("end to end, batches of {BATCH}, {flight} under way"),
             RATE,
             [
@@ -79,29 +87,79 @@ pub fn run(plan: &Plan) -> Result<()> {
                 Some(Side::new("LPUSH, LMOVE, LREM, pipelined", raw::cycle)),
                 peers.bullmq("cycle", &[]),
             ],
-        ));
-        lines.push(Line::new(
-            format!("consume {} jobs that fell due at once", plan.far),
-            RATE,
+        );
+        CONCURRENCY.map(drain).into_iter().chain([cycle]).collect()
+    })
+}
+
+/// Prints whether many jobs slow the queue down, and what a job takes of memory.
+pub fn run_far(plan: &Plan) -> Result<()> {
+    on_each(plan, |plan, peers| {
+        let far = plan.far as usize;
+        vec![
+            Line::new(
+                format!("bulk push beside {far} waiting jobs"),
+                RATE,
+                [
+                    Some(Side::new("auxo, a backlog", move |ground| {
+                        auxo::bulk(ground, far)
+                    })),
+                    Some(Side::new("auxo", |ground| auxo::bulk(ground, 0))),
+                ],
+            ),
+            Line::new(
+                format!("consume from {far} waiting jobs"),
+                RATE,
+                [
+                    Some(Side::new("auxo, of a backlog", move |ground| {
+                        auxo::consume(ground, 100, far)
+                    })),
+                    Some(Side::new("auxo, all there is", |ground| {
+                        auxo::drain(ground, 100)
+                    })),
+                ],
+            ),
+            Line::new(
+                format!("consume {far} jobs that fell due at once"),
+                RATE,
+                [
+                    Some(Side::new("auxo, due at once", move |ground| {
+                        auxo::drain_due(ground, 100, far)
+                    })),
+                    Some(Side::new("auxo, a backlog", |ground| {
+                        auxo::drain(ground, 100)
+                    })),
+                ],
+            ),
+            Line::new(
+                format!("memory of {STORED} waiting jobs"),
+                MEMORY,
+                [
+                    Some(Side::new("auxo", auxo::memory)),
+                    Some(Side::new("a list", raw::memory)),
+                    peers.bullmq("memory", &["--jobs", &STORED.to_string()]),
+                ],
+            ),
+        ]
+    })
+}
+
+/// Prints what a process asks of Redis while nothing happens.
+pub fn run_idle(plan: &Plan) -> Result<()> {
+    on_each(plan, |plan, _| {
+        let side = |name: &str, shards: u16, waiting: usize| {
+            let measure = move |ground: &Ground| auxo::idle(ground, shards, waiting);
+            Some(Side::new(name, measure))
+        };
+        vec![Line::new(
+            format!("idle for {} s", plan.idle.as_secs_f64()),
+            COMMANDS,
             [
-                Some(Side::new("auxo, due at once", move |ground| {
-                    auxo::drain_due(ground, 100, ground.plan.far as usize)
-                })),
-                Some(Side::new("auxo, a backlog", |ground| {
-                    auxo::drain(ground, 100)
-                })),
+                side("auxo, nobody waits", 1, 0),
+                side("auxo, 64 leases wait", 1, OPEN),
+                side("auxo, 16 shards, 64 leases wait", 16, OPEN),
             ],
-        ));
-        lines.push(Line::new(
-            format!("memory of {STORED} waiting jobs"),
-            MEMORY,
-            [
-                Some(Side::new("auxo", auxo::memory)),
-                Some(Side::new("a list", raw::memory)),
-                peers.bullmq("memory", &["--jobs", &STORED.to_string()]),
-            ],
-        ));
-        lines
+        )]
     })
 }
 
@@ -136,7 +194,7 @@ pub fn run_waiting(plan: &Plan) -> Result<()> {
 /// Measures the lines on a server of each kind.
 fn on_each(plan: &Plan, lines: impl Fn(&Plan, &Peers) -> Vec<Line>) -> Result<()> {
     let peers = Peers::find(plan);
-    for persistence in [Persistence::Off, Persistence::EverySecond] {
+    for persistence in plan.aof.iter().copied() {
         let dir = tempfile::tempdir_in(&plan.dir)?;
         let ground = Ground::start(plan, dir.path(), persistence)?;
         heading(&format!(

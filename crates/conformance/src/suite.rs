@@ -85,6 +85,7 @@ macro_rules! all {
             clock {
                 an_instant_follows_the_wall_clock
                 a_strobing_clock_loses_nothing
+                a_job_says_when_it_was_made_though_its_id_is_ahead_of_the_clock
                 a_year_passes_in_one_step
             }
             fairness {

@@ -19,15 +19,13 @@ use tokio::sync::{Notify, oneshot};
 use crate::bytes::Pack;
 use crate::link::Value;
 use crate::record::{Shown, garbled};
+use crate::rest;
 use crate::schedules::{self, Ticks};
 use crate::script;
 use crate::settle;
 use crate::spread::{self, Said};
 use crate::store::{Store, bytes, items, number, time, tuple};
 
-/// How often to look though nothing said so: a signal may be lost with the process that was to pass it on, and the store itself
-/// may be emptied, which is to be known within five seconds.
-const SURE: Duration = Duration::from_secs(4);
 /// How soon to look again after a look that failed. How often Redis is tried is the link's business.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(300);
 /// How long a process that ends tries to tell so.
@@ -220,10 +218,15 @@ impl Desk {
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
         let mut alarm: Option<tokio::time::Instant> = None;
+        let mut first = true;
         loop {
             let Some(strong) = store.upgrade() else {
                 return;
             };
+            if std::mem::take(&mut first) {
+                let wait = rest::first_look(self.shard, strong.shards);
+                alarm = Some(tokio::time::Instant::now() + wait);
+            }
             if self.lock().closed {
                 return;
             }
@@ -276,7 +279,8 @@ impl Desk {
             .min();
         let patience = patience.and_then(|wait| store.clock.real_wait(wait));
         let alarm = alarm.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
-        [patience, alarm, Some(SURE)].into_iter().flatten().min()
+        let sure = rest::look(store.shards);
+        [patience, alarm, Some(sure)].into_iter().flatten().min()
     }
 
     /// Looks until there is nothing more for those who wait. Answers with the last look.

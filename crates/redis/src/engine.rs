@@ -23,10 +23,8 @@ use crate::link::Link;
 use crate::settings::Settings;
 use crate::store::{Store, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
-use crate::{audit, auditor, look, push, schedules, script, settle, spread};
+use crate::{audit, auditor, look, push, rest, schedules, script, settle, spread};
 
-/// How long a look into the letter box lasts before the next.
-const LETTERS: Duration = Duration::from_secs(10);
 /// How long to wait after the letter box could not be read.
 const LOST: Duration = Duration::from_millis(200);
 
@@ -287,9 +285,9 @@ async fn letters(store: Weak<Store>, desk: Weak<Desk>, shard: u16) {
             return;
         }
         let key = format!("{}{}", strong.keys.part(shard, "SIGNALS"), strong.process);
-        let link = strong.link.clone();
+        let (link, wait) = (strong.link.clone(), rest::listen(strong.shards));
         drop(strong);
-        let letter = link.pop(&key, LETTERS).await;
+        let letter = link.pop(&key, wait).await;
         let (Some(desk), Some(store)) = (desk.upgrade(), store.upgrade()) else {
             return;
         };

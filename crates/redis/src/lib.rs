@@ -16,6 +16,7 @@ mod look;
 mod notices;
 mod push;
 mod record;
+mod rest;
 mod schedules;
 mod script;
 mod settings;

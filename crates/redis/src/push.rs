@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use crate::bytes::{Pack, Unpack};
 use crate::link::Call;
 use crate::look;
-use crate::record::{garbled, pack_spec, state};
+use crate::record::{garbled, pack_record, pack_spec, state};
 use crate::script;
 use crate::spread::{self, Limit};
 use crate::store::{Store, bytes};
@@ -153,7 +153,7 @@ async fn push(store: &Store, shard: u16, planned: Vec<Planned>) -> Result<Vec<Re
         let (run, others) = rest.split_at(count);
         call.arg(head(run));
         for planned in run {
-            call.arg(pack_spec(&planned.job.queue, &planned.job.spec));
+            call.arg(pack_record(&planned.job.queue, &planned.job.spec));
         }
         runs.push(run);
         rest = others;

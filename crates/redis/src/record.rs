@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auxo_core::job::{Backoff, DeadReason, Headers, Holder, Jitter, Job, JobSpec, Leased, Moment};
 use auxo_core::life::{Event, State};
-use auxo_core::time::Timestamp;
+use auxo_core::time::{Timestamp, When};
 use auxo_core::{Code, Error, JobId, QueueName, Result, Token};
 use bytes::Bytes;
 
@@ -17,8 +17,36 @@ const GROUP: u8 = 4;
 const BACKOFF: u8 = 8;
 const MORE: u8 = 16;
 
+/// In the place of the time of creation: the id says it.
+const BY_ID: u64 = (1 << 48) - 2;
+/// So it does, and then the job was due.
+const AT_ONCE: u64 = (1 << 48) - 1;
+
+/// A record as it is stored, of a job without an end, if its id runs with the clock.
+pub fn pack_record(queue: &QueueName, spec: &JobSpec) -> Vec<u8> {
+    let created = match spec.when {
+        When::Now => AT_ONCE,
+        When::After(_) | When::At(_) => BY_ID,
+    };
+    let mut pack = Pack(Vec::with_capacity(
+        52 + queue.as_str().len() + spec.payload.len(),
+    ));
+    pack.time(Timestamp(created)).time(Timestamp(0));
+    add_spec(&mut pack, queue, spec);
+    pack.0
+}
+
 /// What a client said about a job, with the length of all before the payload first.
 pub fn pack_spec(queue: &QueueName, spec: &JobSpec) -> Vec<u8> {
+    let mut pack = Pack(Vec::with_capacity(
+        40 + queue.as_str().len() + spec.payload.len(),
+    ));
+    add_spec(&mut pack, queue, spec);
+    pack.0
+}
+
+fn add_spec(pack: &mut Pack, queue: &QueueName, spec: &JobSpec) {
+    let begin = pack.0.len();
     let more = !spec.kind.is_empty() || !spec.headers.is_empty();
     let custom = spec.backoff != Backoff::default();
     let mut flags = 0;
@@ -31,9 +59,6 @@ pub fn pack_spec(queue: &QueueName, spec: &JobSpec) -> Vec<u8> {
     ] {
         flags |= if is { flag } else { 0 };
     }
-    let mut pack = Pack(Vec::with_capacity(
-        40 + queue.as_str().len() + spec.payload.len(),
-    ));
     pack.u32(0)
         .u32(spec.priority)
         .span(spec.ttr)
@@ -59,10 +84,9 @@ pub fn pack_spec(queue: &QueueName, spec: &JobSpec) -> Vec<u8> {
             pack.text(name).text(value);
         }
     }
-    let head = pack.0.len() as u32;
-    pack.0[..4].copy_from_slice(&head.to_be_bytes());
+    let head = (pack.0.len() - begin) as u32;
+    pack.0[begin..begin + 4].copy_from_slice(&head.to_be_bytes());
     pack.0.extend_from_slice(&spec.payload);
-    pack.0
 }
 
 fn pack_backoff(backoff: &Backoff) -> Vec<u8> {
@@ -316,7 +340,12 @@ impl Shown<'_> {
 
     fn view(&self, now: Timestamp) -> Option<(Job, Life)> {
         let mut unpack = Unpack(self.record);
-        let (created_at, expires) = (unpack.time()?, unpack.time()?);
+        let id = id_of(self.id).ok()?;
+        let created_at = match unpack.time()? {
+            Timestamp(BY_ID | AT_ONCE) => Timestamp(id.0 >> 22),
+            said => said,
+        };
+        let expires = unpack.time()?;
         unpack.u32()?; // where the payload begins
         let (priority, ttr, max_attempts) = (unpack.u32()?, unpack.span()?, unpack.u32()?);
         let queue = QueueName::new(unpack.short()?).ok()?;
@@ -368,7 +397,7 @@ impl Shown<'_> {
         }];
         timeline.extend(life.timeline.iter().cloned());
         let job = Job {
-            id: id_of(self.id).ok()?,
+            id,
             queue,
             kind: kind.into(),
             payload: match gone {

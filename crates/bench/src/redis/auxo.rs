@@ -1,7 +1,7 @@
 //! Our own queue on Redis, used as a library: the engine behind a service, as every program uses it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use auxo_core::engine::{Ask, Outcome, Settle};
@@ -9,10 +9,11 @@ use auxo_core::job::Leased;
 use auxo_core::time::{Timestamp, When};
 use auxo_core::{Engine, JobSpec, Limits, NewJob, QueueName, Service};
 use auxo_redis::{Options, RedisEngine};
+use tokio::task::JoinSet;
 
 use super::ground::{Ground, used_memory};
 use super::line::{Figures, spread};
-use super::load::{Meeting, lasting, paced, repeat};
+use super::load::{lasting, meet, paced, repeat};
 use super::{BATCH, OPEN, PACE, STORED};
 use crate::Result;
 use crate::drive::PAYLOAD;
@@ -28,7 +29,12 @@ struct Queue {
 
 impl Queue {
     async fn open(ground: &Ground) -> Result<Queue> {
-        let url = format!("{}?durability=none", ground.url()).parse()?;
+        Queue::on(ground, 1).await
+    }
+
+    /// On a store of so many shards.
+    async fn on(ground: &Ground, shards: u16) -> Result<Queue> {
+        let url = format!("{}?durability=none&shards={shards}", ground.url()).parse()?;
         let engine: Arc<dyn Engine> = Arc::new(RedisEngine::open(&url, Options::default()).await?);
         Ok(Queue {
             service: Arc::new(Service::new(engine, Limits::default())),
@@ -51,6 +57,15 @@ impl Queue {
         let job = self.job(vec![b'x'; PAYLOAD], When::Now);
         let pushed = self.service.push(vec![job; count]).await?;
         pushed.into_iter().map(|pushed| pushed.map(|_| 1)).sum()
+    }
+
+    /// Pushes as many, in batches.
+    async fn fill(&self, count: usize, when: When) -> auxo_core::Result<()> {
+        let job = self.job(vec![b'x'; PAYLOAD], when);
+        for _ in 0..count / BATCH {
+            self.service.push(vec![job.clone(); BATCH]).await?;
+        }
+        Ok(())
     }
 
     async fn lease(&self, max: usize, wait: Duration) -> auxo_core::Result<Vec<Leased>> {
@@ -77,10 +92,11 @@ impl Queue {
     }
 }
 
-/// Pushes in batches.
-pub fn bulk(ground: &Ground) -> Result<Figures> {
+/// Pushes in batches, beside a backlog.
+pub fn bulk(ground: &Ground, backlog: usize) -> Result<Figures> {
     ground.block_on(async {
         let queue = Queue::open(ground).await?;
+        queue.fill(backlog, When::Now).await?;
         let step = move || {
             let queue = queue.clone();
             async move { queue.push(BATCH).await }
@@ -108,31 +124,42 @@ pub fn single(ground: &Ground) -> Result<Figures> {
 /// Leases and acks a backlog, `at_once` jobs being leased at most, by two callers so that Redis need not wait.
 pub fn drain(ground: &Ground, at_once: usize) -> Result<Figures> {
     let count = (ground.plan.span.as_secs_f64() * BACKLOG) as usize;
-    drain_of(ground, at_once, count, When::Now)
+    consume_while(ground, at_once, count, When::Now, || true)
 }
 
 /// A backlog of jobs that all fell due at the same instant.
 pub fn drain_due(ground: &Ground, at_once: usize, count: usize) -> Result<Figures> {
     // Late enough that all are there by then.
-    let wait = Duration::from_secs(1 + count as u64 / 20_000);
+    let wait = Duration::from_secs(1 + count as u64 / 50_000);
     let due = Timestamp::from(SystemTime::now()).plus(wait);
-    drain_of(ground, at_once, count, When::At(due))
+    consume_while(ground, at_once, count, When::At(due), || true)
 }
 
-fn drain_of(ground: &Ground, at_once: usize, count: usize, when: When) -> Result<Figures> {
+/// As much of a backlog as there is time for.
+pub fn consume(ground: &Ground, at_once: usize, count: usize) -> Result<Figures> {
+    let begin = OnceLock::new();
+    let span = ground.plan.span;
+    let in_time = move || begin.get_or_init(Instant::now).elapsed() < span;
+    consume_while(ground, at_once, count, When::Now, in_time)
+}
+
+fn consume_while(
+    ground: &Ground,
+    at_once: usize,
+    count: usize,
+    when: When,
+    in_time: impl Fn() -> bool + Send + Sync + 'static,
+) -> Result<Figures> {
     ground.block_on(async {
         let queue = Queue::open(ground).await?;
-        let job = queue.job(vec![b'x'; PAYLOAD], when);
-        for _ in 0..count / BATCH {
-            queue.service.push(vec![job.clone(); BATCH]).await?;
-        }
+        queue.fill(count, when).await?;
         if let When::At(due) = when {
             tokio::time::sleep(due.since(Timestamp::from(SystemTime::now()))).await;
         }
         let left = Arc::new(AtomicBool::new(true));
         let go_on = {
-            let left = left.clone();
-            move || left.load(Ordering::Relaxed)
+            let (left, in_time) = (left.clone(), Arc::new(in_time));
+            move || left.load(Ordering::Relaxed) && in_time()
         };
         let step = move || {
             let (queue, left) = (queue.clone(), left.clone());
@@ -154,51 +181,19 @@ fn drain_of(ground: &Ground, at_once: usize, count: usize, when: When) -> Result
 pub fn cycle(ground: &Ground) -> Result<Figures> {
     ground.block_on(async {
         let queue = Queue::open(ground).await?;
-        let meeting = Arc::new(Meeting::default());
-        let go_on = {
-            let meeting = meeting.clone();
-            move || !meeting.is_over()
+        let producer = queue.clone();
+        let produce = move || {
+            let queue = producer.clone();
+            async move { queue.push(BATCH).await }
         };
-        let produce = {
-            let (queue, meeting) = (queue.clone(), meeting.clone());
-            move || {
-                let (queue, meeting) = (queue.clone(), meeting.clone());
-                async move {
-                    meeting.room().await;
-                    let jobs = queue.push(BATCH).await?;
-                    meeting.push(jobs);
-                    Ok::<u64, auxo_core::Error>(jobs)
-                }
+        let consume = move |_| {
+            let queue = queue.clone();
+            async move {
+                let leased = queue.lease(BATCH, Duration::from_millis(500)).await?;
+                queue.ack(leased).await
             }
         };
-        let consume = {
-            let meeting = meeting.clone();
-            move || {
-                let (queue, meeting) = (queue.clone(), meeting.clone());
-                async move {
-                    let leased = queue.lease(BATCH, Duration::from_millis(500)).await?;
-                    let done = queue.ack(leased).await?;
-                    meeting.finish(done);
-                    Ok::<u64, auxo_core::Error>(done)
-                }
-            }
-        };
-        let callers = ground.plan.in_flight;
-        let watch = ground.watch()?;
-        let timed = async {
-            tokio::time::sleep(ground.plan.span).await;
-            let figures = watch.stop(meeting.done());
-            meeting.end();
-            figures
-        };
-        let (pushed, done, figures) = tokio::join!(
-            repeat(callers, go_on.clone(), produce),
-            repeat(callers, go_on, consume),
-            timed
-        );
-        pushed?;
-        done?;
-        figures
+        meet(ground, produce, consume).await
     })
 }
 
@@ -279,10 +274,28 @@ pub fn memory(ground: &Ground) -> Result<Figures> {
         let queue = Queue::open(ground).await?;
         let mut redis = ground.connect().await?;
         let before = used_memory(&mut redis).await?;
-        for _ in 0..STORED as usize / BATCH {
-            queue.push(BATCH).await?;
-        }
+        queue.fill(STORED as usize, When::Now).await?;
         let used = used_memory(&mut redis).await? - before;
         Ok(vec![used as f64 / STORED as f64])
+    })
+}
+
+/// What a process asks of Redis while so many calls of it wait in vain.
+pub fn idle(ground: &Ground, shards: u16, waiting: usize) -> Result<Figures> {
+    ground.block_on(async {
+        let queue = Queue::on(ground, shards).await?;
+        let mut waits = JoinSet::new();
+        for number in 0..waiting {
+            let mut queue = queue.clone();
+            // Over all shards.
+            queue.name = QueueName::new(&format!("q{number}"))?;
+            waits.spawn(async move { queue.lease(1, Duration::from_secs(60)).await });
+        }
+        // Until all have asked once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (idle, monitor) = (ground.plan.idle, ground.monitor()?);
+        let counting = tokio::task::spawn_blocking(move || monitor.count(idle));
+        let commands = counting.await?.map_err(|error| error.to_string())?;
+        Ok(vec![commands as f64 / idle.as_secs_f64()])
     })
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -139,6 +139,13 @@ impl Ground {
         })
     }
 
+    /// Sees from now on what others ask of the server.
+    pub fn monitor(&self) -> Result<Monitor> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.write_all(b"MONITOR\r\n")?;
+        Ok(Monitor(stream))
+    }
+
     /// User and system time of the server so far, in steps of a hundredth of a second.
     pub fn cpu(&self) -> Result<Duration> {
         Ok(host::cpu_of(&self.child.id().to_string())?.own)
@@ -160,6 +167,35 @@ impl Drop for Ground {
         // It is only measured: nothing in it is worth a clean end.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What is asked of the server, a line for each command.
+pub struct Monitor(TcpStream);
+
+impl Monitor {
+    /// How many commands came in this time; what scripts do is not counted.
+    pub fn count(self, span: Duration) -> io::Result<usize> {
+        let end = Instant::now() + span;
+        let mut lines = BufReader::new(&self.0);
+        let mut line = Vec::new();
+        let mut count = 0;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(count);
+            }
+            self.0.set_read_timeout(Some(left))?;
+            match lines.read_until(b'\n', &mut line) {
+                Ok(_) => {
+                    let text = String::from_utf8_lossy(&line);
+                    count += usize::from(text.starts_with("+1") && !text.contains(" lua] "));
+                    line.clear();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -14,6 +14,9 @@ pub const TIMES: &[&str] = &["p50 ms", "p99 ms", "max ms", "early"];
 /// What sides of memory print.
 pub const MEMORY: &[&str] = &["bytes/job"];
 
+/// What sides of rest print.
+pub const COMMANDS: &[&str] = &["commands/s"];
+
 /// The figures of [`RATE`]; times in seconds.
 pub fn rate(jobs: f64, wall: f64, client: f64, redis: f64) -> Figures {
     vec![jobs / wall, client * 1e6 / jobs, redis * 1e6 / jobs]

@@ -2,12 +2,15 @@
 
 use std::fmt::Display;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::ground::Ground;
+use super::line::Figures;
 use crate::Result;
 
 /// How far a producer may be ahead of its consumer.
@@ -64,6 +67,64 @@ where
         done?.map_err(|error| error.to_string())?;
     }
     Ok(())
+}
+
+/// Producers and consumers at once, as many of each as there may be batches under way, for as long as a side is measured.
+/// Each step answers how many jobs it did; a consumer that has nothing to wait for can wait for the producers at the meeting.
+pub async fn meet<E, P, C>(
+    ground: &Ground,
+    produce: impl Fn() -> P + Clone + Send + 'static,
+    consume: impl Fn(Arc<Meeting>) -> C + Clone + Send + 'static,
+) -> Result<Figures>
+where
+    E: Display + Send + 'static,
+    P: Future<Output = std::result::Result<u64, E>> + Send,
+    C: Future<Output = std::result::Result<u64, E>> + Send,
+{
+    let meeting = Arc::new(Meeting::default());
+    let go_on = {
+        let meeting = meeting.clone();
+        move || !meeting.is_over()
+    };
+    let producer = {
+        let meeting = meeting.clone();
+        move || {
+            let (meeting, produce) = (meeting.clone(), produce.clone());
+            async move {
+                meeting.room().await;
+                let jobs = produce().await?;
+                meeting.push(jobs);
+                Ok::<u64, E>(jobs)
+            }
+        }
+    };
+    let consumer = {
+        let meeting = meeting.clone();
+        move || {
+            let (meeting, consume) = (meeting.clone(), consume.clone());
+            async move {
+                let done = consume(meeting.clone()).await?;
+                meeting.finish(done);
+                Ok::<u64, E>(done)
+            }
+        }
+    };
+    let callers = ground.plan.in_flight;
+    let watch = ground.watch()?;
+    let timed = async {
+        tokio::time::sleep(ground.plan.span).await;
+        let figures = watch.stop(meeting.done());
+        meeting.end();
+        figures
+    };
+    let (pushed, done, figures) = tokio::join!(
+        repeat(callers, go_on.clone(), producer),
+        repeat(callers, go_on, consumer),
+        timed
+    );
+    pushed?;
+    done?;
+    figures
 }
 
 /// What producers and consumers that work at once know of each other.

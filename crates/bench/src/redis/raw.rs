@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, RedisResult};
 
 use super::ground::{Ground, used_memory};
 use super::line::{Figures, spread};
-use super::load::{Meeting, lasting, paced, repeat};
+use super::load::{Meeting, lasting, meet, paced, repeat};
 use super::{BATCH, OPEN, PACE, STORED};
 use crate::Result;
 use crate::drive::PAYLOAD;
@@ -75,54 +75,20 @@ pub fn drain(ground: &Ground, at_once: usize) -> Result<Figures> {
 pub fn cycle(ground: &Ground) -> Result<Figures> {
     ground.block_on(async {
         let redis = ground.connect().await?;
-        let meeting = Arc::new(Meeting::default());
-        let go_on = {
-            let meeting = meeting.clone();
-            move || !meeting.is_over()
-        };
-        let produce = {
-            let (redis, meeting, values) = (redis.clone(), meeting.clone(), Values::default());
-            move || {
-                let (redis, meeting, values) = (redis.clone(), meeting.clone(), values.clone());
-                async move {
-                    meeting.room().await;
-                    let jobs = push(redis, values.pipeline(BATCH)).await?;
-                    meeting.push(jobs);
-                    RedisResult::Ok(jobs)
+        let values = Values::default();
+        let producer = redis.clone();
+        let produce = move || push(producer.clone(), values.pipeline(BATCH));
+        let consume = move |meeting: Arc<Meeting>| {
+            let redis = redis.clone();
+            async move {
+                let jobs = take(redis.clone(), BATCH).await?;
+                if jobs.is_empty() {
+                    meeting.work().await;
                 }
+                remove(redis, jobs).await
             }
         };
-        let consume = {
-            let meeting = meeting.clone();
-            move || {
-                let (redis, meeting) = (redis.clone(), meeting.clone());
-                async move {
-                    let jobs = take(redis.clone(), BATCH).await?;
-                    if jobs.is_empty() {
-                        meeting.work().await;
-                    }
-                    let done = remove(redis, jobs).await?;
-                    meeting.finish(done);
-                    RedisResult::Ok(done)
-                }
-            }
-        };
-        let callers = ground.plan.in_flight;
-        let watch = ground.watch()?;
-        let timed = async {
-            tokio::time::sleep(ground.plan.span).await;
-            let figures = watch.stop(meeting.done());
-            meeting.end();
-            figures
-        };
-        let (pushed, done, figures) = tokio::join!(
-            repeat(callers, go_on.clone(), produce),
-            repeat(callers, go_on, consume),
-            timed
-        );
-        pushed?;
-        done?;
-        figures
+        meet(ground, produce, consume).await
     })
 }
 

@@ -45,6 +45,23 @@ pub async fn a_strobing_clock_loses_nothing(t: &Bench) {
     assert_eq!(out, ids);
 }
 
+/// Ids run ahead of a clock that was set back, and of a crowded millisecond; jobs say all the same when they were made and due.
+pub async fn a_job_says_when_it_was_made_though_its_id_is_ahead_of_the_clock(t: &Bench) {
+    for _ in 0..5 {
+        t.push_many(1000, plain()).await;
+    }
+    let crowded = t.push(plain()).await;
+    assert_eq!(t.job(crowded).await.created_at, t.wall());
+    t.clock.step_wall_back(secs(3600));
+    let first = t.push_many(3, urgency(0)).await[0];
+    let job = t.job(first).await;
+    assert_eq!((job.created_at, job.run_at), (t.wall(), t.wall()));
+    let leased = t.one().await;
+    assert_eq!(leased.job.id, first);
+    assert_eq!(leased.job.created_at, t.wall());
+    assert_eq!(leased.job.run_at, t.wall());
+}
+
 /// A year passes, and everything that it brings has happened when somebody looks.
 pub async fn a_year_passes_in_one_step(t: &Bench) {
     let late = t.push(later(secs(300 * 24 * 60 * 60))).await;

@@ -65,18 +65,26 @@ local function turn(q, class)
   end
 end
 
--- The next due jobs of a priority: ids and due times in turn.
+-- The next due jobs of a priority; of a fair queue, with when they were due.
 local function chosen(q, class, most)
   if not q.fair then
-    return redis.call('ZRANGEBYSCORE', line_of(q, class), '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
+    return redis.call('ZRANGEBYSCORE', line_of(q, class), '-inf', now, 'LIMIT', 0, most)
   end
   while true do
     local id, group = turn(q, class)
     local score = id and redis.call('ZSCORE', line_of(q, class), id)
-    if not id or score then return id and { id, score } or {} end
+    if not id or score then return { id or nil }, { score or nil } end
     -- The line is the truth: a group that has what the line has not would be asked for it for ever.
     leave_group(q, class, group, id)
   end
+end
+
+-- When the first so many jobs of a priority were due. Written out by Redis and read here, these numbers are a good part of
+-- what a lease costs: so they are only asked for where a job does not say it itself.
+local function due_times(q, class, count)
+  local times, first = {}, redis.call('ZRANGE', line_of(q, class), 0, count - 1, 'WITHSCORES')
+  for i = 1, count do times[i] = first[i * 2] end
+  return times
 end
 
 local meta = redis.call('HMGET', K_META, 'leases', 'armed')
@@ -90,15 +98,14 @@ local function member_of(ask)
     ask.at = ask.at + 1
     member = ask.members[ask.at]
   end
-  member.got = member.got + 1
-  counter = counter + 1
-  return member, string.sub(member.nonces, member.got * 8 - 7, member.got * 8)
+  return member
 end
 
 -- A job that happened to be chosen before, or has a key, a group, an end, or is delivered at most once.
 local function lend(q, ask, job)
-  local member, nonce = member_of(ask)
-  job.counter, job.nonce = counter, nonce
+  local member = member_of(ask)
+  member.got, counter = member.got + 1, counter + 1
+  job.counter, job.nonce = counter, string.sub(member.nonces, member.got * 8 - 7, member.got * 8)
   job.attempt, job.worker = job.attempt + 1, member.worker
   job.length = job.ttr == 0 and 0 or ask.ttr or job.ttr
   job.deadline = now + job.length
@@ -114,19 +121,6 @@ local function lend(q, ask, job)
   return pack(job)
 end
 
--- A job to which nothing has happened yet: the way that nearly all take. The end of its life is the same for all.
-local function lend_fresh(q, ask, id, record, due, ttr)
-  local member, nonce = member_of(ask)
-  if not member.tail then
-    member.tail = struct.pack(TAIL, #member.worker, member.worker, 0, '', 0, '', 0, 0, 0, 0, 0, '', 1)
-      .. moment(LEASE, member.worker, '')
-  end
-  local head = struct.unpack('>I4', record, 13)
-  if watched then notice(q.name, id, LEASE, member.worker, '') end
-  return struct.pack(HEAD, LEASED, 0, 1, 0, 0, due, counter, nonce, now + ttr, ttr, #record - 12 - head, #q.name, q.name)
-    .. member.tail
-end
-
 -- A group had its turn, and comes last in the ring if it has more.
 local function turned(q, class, job)
   local group = group_id(job.group)
@@ -136,79 +130,112 @@ local function turned(q, class, job)
   redis.call('ZADD', K_RING .. class .. ':' .. q.name, 'XX', turns, group)
 end
 
--- Deadlines as text: most leases of a call end at the same time.
-local deadlines = {}
-local function as_text(time)
-  local text = deadlines[time]
-  if not text then
-    text = string.format('%.0f', time)
-    deadlines[time] = text
+-- What a lease of a job to which nothing has happened yet begins with.
+local FRESH = struct.pack('>BBI4I4I4', LEASED, 0, 1, 0, 0)
+
+-- What the head of a record says, if its job wants nothing special: how long it is, and the length of the lease. Most jobs of
+-- a queue have the same.
+local function plain(ask, head)
+  local created, expires, length, _, ttr = struct.unpack('>I6I6I4I4I6', head)
+  if created ~= AT_ONCE or expires > 0 or ttr == 0 or string.byte(head, -1) % 8 > 0 then return {} end
+  return { length = 12 + length, ttr = ask.ttr or ttr }
+end
+
+-- Lends jobs to which nothing has happened yet, the way that nearly all take: from the i-th on until one comes that is not
+-- like that, or the member who asks has enough. Says which one comes next. Only the token, and when it was due, differ from
+-- one such job to the next; the rest is read and packed once for all that look alike.
+local function lend_fresh(q, ask, batch, i)
+  local sub, pack, member = string.sub, struct.pack, member_of(ask)
+  local ids, records, lives, lent, kept, timers = batch.ids, batch.records, batch.lives, batch.lent, batch.kept, batch.timers
+  local got, max, nonces, number, n, m = member.got, member.max, member.nonces, counter, batch.n, lent.n
+  -- Where the flags of a record of this queue are.
+  local flags_at = 32 + #q.name
+  local head, kind, ms, front, size, rest, deadline
+  while got < max do
+    local id, record = ids[i], records[i]
+    if not record or lives[i] then break end
+    local now_head = sub(record, 1, flags_at)
+    if now_head ~= head then head, kind, size = now_head, plain(ask, now_head), nil end
+    if not kind.ttr then break end
+    if #record ~= size then
+      size = #record
+      rest = pack('>I6I6I4Bc0', now + kind.ttr, kind.ttr, size - kind.length, #q.name, q.name)
+        .. pack(TAIL, #member.worker, member.worker, 0, '', 0, '', 0, 0, 0, 0, 0, '', 1) .. moment(LEASE, member.worker, '')
+      deadline = string.format('%.0f', now + kind.ttr)
+    end
+    -- What ids of one shard and one millisecond have in common.
+    local now_ms = sub(id, 1, 6)
+    if now_ms ~= ms then ms, front = now_ms, FRESH .. pack('>I6', time_of(id)) end
+    got, number = got + 1, number + 1
+    local lease = pack('>c0I6c8c0', front, number, sub(nonces, got * 8 - 7, got * 8), rest)
+    lent[m + 1], lent[m + 2], lent[m + 3] = id, record, lease
+    kept[n + 1], kept[n + 2] = id, lease
+    timers[n + 1], timers[n + 2] = deadline, id
+    m, n, i = m + 3, n + 2, i + 1
+    if watched then notice(q.name, id, LEASE, member.worker, '') end
   end
-  return text
+  member.got, counter, batch.n, lent.n = got, number, n, m
+  return i
+end
+
+-- Lends the i-th job, whatever happened to it and whatever it wants; unless it is not to be lent.
+local function lend_any(q, class, ask, batch, i)
+  local id, record = batch.ids[i], batch.records[i]
+  local job = open(id, record, batch.lives[i])
+  batch.times = batch.times or due_times(q, class, #batch.ids)
+  -- Where a job stands at the front, only its life knows when it was due.
+  if not job.front then job.due = tonumber(batch.times[i]) end
+  if job.state ~= WAITING then
+    -- It has no business in the line, and is out of it soon.
+    if q.fair then leave_group(q, class, group_id(job.group), id) end
+  elseif job.expires > 0 and job.expires <= now then
+    if q.fair then leave_group(q, class, group_id(job.group), id) end
+    -- Whoever calls this takes it out of the line.
+    job.state = LEASED
+    die(q, job, EXPIRE, EXPIRED, '', '')
+  else
+    local lent, n = batch.lent, batch.n
+    local lease = lend(q, ask, job)
+    lent[lent.n + 1], lent[lent.n + 2], lent[lent.n + 3] = id, record, lease
+    lent.n = lent.n + 3
+    if job.state == LEASED then
+      batch.kept[n + 1], batch.kept[n + 2] = id, lease
+      batch.timers[n + 1], batch.timers[n + 2] = string.format('%.0f', job.deadline), id
+      batch.n = n + 2
+    end
+    if q.fair then turned(q, class, job) end
+  end
 end
 
 -- Lends the first due jobs of a priority; says how many.
 local function serve_class(q, class, ask, most, lent)
-  local given = 0
-  -- Where the flags of a record of this queue are.
-  local flags_at = 32 + #q.name
+  local before, given = lent.n, 0
   while given < most do
-    local next = chosen(q, class, math.min(most - given, 1000))
-    if #next == 0 then return given end
-    local ids = {}
-    for i = 1, #next, 2 do ids[#ids + 1] = next[i] end
+    local ids, times = chosen(q, class, math.min(most - given, 1000))
+    local count = #ids
+    if count == 0 then return given end
     local records = redis.call('HMGET', K_JOBS, unpack(ids))
     local lives = redis.call('HMGET', K_LIVES, unpack(ids))
+    local batch = { ids = ids, records = records, lives = lives, times = times, lent = lent, kept = {}, timers = {}, n = 0 }
+    local i = 1
+    while i <= count do
+      local next = q.fair and i or lend_fresh(q, ask, batch, i)
+      if next == i then
+        if records[i] then lend_any(q, class, ask, batch, i) end
+        next = i + 1
+      end
+      i = next
+    end
     if q.fair then
       redis.call('ZREM', line_of(q, class), ids[1])
     else
-      redis.call('ZREMRANGEBYRANK', line_of(q, class), 0, #ids - 1)
+      redis.call('ZREMRANGEBYRANK', line_of(q, class), 0, count - 1)
     end
-    local kept, timers = {}, {}
-    for i, id in ipairs(ids) do
-      local record, life = records[i], lives[i]
-      local lease, deadline
-      if record and not life and string.byte(record, flags_at) % 8 == 0 and not q.fair then
-        local expires, _, _, ttr = struct.unpack('>I6I4I4I6', record, 7)
-        if expires == 0 and ttr > 0 then
-          ttr = ask.ttr or ttr
-          deadline = now + ttr
-          lease = lend_fresh(q, ask, id, record, tonumber(next[i * 2]), ttr)
-        end
-      end
-      if record and not lease then
-        local job = open(id, record, life)
-        -- Where a job stands at the front, only its life knows when it was due.
-        if not job.front then job.due = tonumber(next[i * 2]) end
-        if job.state ~= WAITING then
-          -- It has no business in the line, and is out of it now.
-          if q.fair then leave_group(q, class, group_id(job.group), id) end
-        elseif job.expires > 0 and job.expires <= now then
-          if q.fair then leave_group(q, class, group_id(job.group), id) end
-          -- It stands in no line any more.
-          job.state = LEASED
-          die(q, job, EXPIRE, EXPIRED, '', '')
-        else
-          lease = lend(q, ask, job)
-          if job.state == LEASED then deadline = job.deadline end
-          if q.fair then turned(q, class, job) end
-        end
-      end
-      if lease then
-        given = given + 1
-        local n = #lent
-        lent[n + 1], lent[n + 2], lent[n + 3] = id, record, lease
-        if deadline then
-          n = #kept
-          kept[n + 1], kept[n + 2] = id, lease
-          timers[n + 1], timers[n + 2] = as_text(deadline), id
-        end
-      end
+    if batch.n > 0 then
+      redis.call('HSET', K_LIVES, unpack(batch.kept))
+      redis.call('ZADD', K_TIMERS, unpack(batch.timers))
     end
-    if #kept > 0 then
-      redis.call('HSET', K_LIVES, unpack(kept))
-      redis.call('ZADD', K_TIMERS, unpack(timers))
-    end
+    given = (lent.n - before) / 3
   end
   return given
 end
@@ -284,7 +311,7 @@ while at <= #ARGV do
     local head = ARGV[first + i * 2 - 1]
     ask.members[i] = { max = struct.unpack('>I4', head), worker = string.sub(head, 5), nonces = ARGV[first + i * 2], got = 0 }
   end
-  local lent = {}
+  local lent = { n = 0 }
   for i = at + 1, at + queues_asked do
     serve(asked[ARGV[i]], ask, lent)
     if ask.at > members then break end

@@ -20,6 +20,20 @@ local function next_id()
   return ids.newest
 end
 
+-- So many ids that follow each other.
+local function next_ids(count)
+  local many = { next_id() }
+  local first = ids.sequence
+  if first + count > 4096 then
+    for i = 2, count do many[i] = next_id() end
+    return many
+  end
+  local pack, high, low = struct.pack, math.floor(ids.ms / 1024), ids.ms % 1024 * 4194304 + ids.shard * 4096 + first
+  for i = 1, count - 1 do many[i + 1] = pack('>I4I4', high, low + i) end
+  ids.sequence, ids.newest = first + count - 1, many[count]
+  return many
+end
+
 local function save_ids()
   if ids.newest then redis.call('HSET', K_META, 'id', ids.newest) end
 end

@@ -1,13 +1,15 @@
 
 -- How a job is packed; record.rs reads and writes the same. Numbers are big-endian, times are milliseconds.
 --
--- A record, in K_JOBS: created:6 expires:6 (0 is never), and then what the client said:
+-- A record, in K_JOBS: created:6 (BY_ID: the id says it; AT_ONCE: so it does, and then the job was due) expires:6 (0 is never),
+-- and then what the client said:
 --   head:4 (its length without the payload) priority:4 ttr:6 max_attempts:4 queue:1+ flags:1
 --   [1: retention:6] [2: window:6 key:2+] [4: group:2+] [8: backoff:2+] and what no script reads, then the payload.
 -- A life, in K_LIVES, from the first thing on that happens to a job after its push:
 --   state:1 flags:1 attempt:4 failures:4 vanished:4 due:6 counter:6 nonce:8 deadline:6 length:6 size:4 queue:1+
 --   worker:1+ error:4+ progress:4+ reason:1 ended:6 kept:6 held:6 result:4+ moments:1 and the moments of its timeline,
 --   each event:1 at:6 by:1+ note:4+; the push itself is not among them, it is the time of creation.
+local BY_ID, AT_ONCE = 281474976710654, 281474976710655
 local WAITING, LEASED, DEAD, DONE = 0, 1, 2, 3
 local FRONT, CANCEL, ERROR, PROGRESS, RESULT, RICH = 1, 2, 4, 8, 16, 32
 local HEAD = '>BBI4I4I4I6I6c8I6I6I4Bc0'
@@ -26,12 +28,19 @@ local function has(flags, flag)
   return flags % (flag + flag) >= flag
 end
 
+-- The time at which an id was given, while ids run with the clock.
+local function time_of(id)
+  local high, low = struct.unpack('>I4I4', id)
+  return high * 1024 + math.floor(low / 4194304)
+end
+
 -- A job with its record open; `life` is nil until something has happened to it.
 local function open(id, record, life)
   local job = { id = id, record = record }
   local at
   job.created, job.expires, job.head, job.priority, job.ttr, job.max, job.queue, job.flags, at =
     struct.unpack('>I6I6I4I4I6I4Bc0B', record)
+  if job.created >= BY_ID then job.created = time_of(id) end
   job.size = #record - 12 - job.head
   job.retention, job.window = 0, 0
   if job.flags > 0 then

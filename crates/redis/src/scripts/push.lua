@@ -3,34 +3,46 @@
 --
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_notices
---       then for each run of jobs that differ in nothing but what no script reads: its head (see run_of), and its specs
+--       then for each run of jobs that differ in nothing but what no script reads: its head (see run_of), and its records
 -- ->    for each job, or for all of a run (how is RUN, the id the first), 16 bytes: how:1 id:8 state:1 due:6
 
 -- Jobs without a key, a limit, a group or an end: the way that nearly all take, in three commands for all of them.
 local function push_plain(q, run, first)
   local ready = run.due <= now
-  local head = struct.pack('>I6I6', now, 0)
-  local jobs, line = {}, {}
+  local count, args, jobs, line = run.count, ARGV, {}, {}
+  local many = next_ids(count)
+  -- As long as ids run with the clock, they say when jobs were made, and what the client sent is the record as it is.
+  local head = ids.ms ~= now and struct.pack('>I6I6', now, 0)
   -- As text once: each number that a command is given is written out and read again.
-  local due, n = string.format('%.0f', run.due), 1
-  for i = first, first + run.count - 1 do
-    local id = next_id()
-    jobs[n], jobs[n + 1] = id, head .. ARGV[i]
-    line[n], line[n + 1] = due, id
-    n = n + 2
-    if watched then notice(q.name, id, PUSH, '', '') end
+  local due = string.format('%.0f', run.due)
+  for i = 1, count do
+    local id, record = many[i], args[first + i - 1]
+    local n = i + i
+    jobs[n - 1], jobs[n] = id, head and head .. string.sub(record, 13) or record
+    line[n - 1], line[n] = due, id
   end
-  q.accepted, q.bytes = q.accepted + run.count, q.bytes + run.bytes
+  if watched then
+    for i = 1, count do notice(q.name, many[i], PUSH, '', '') end
+  end
+  q.accepted, q.bytes = q.accepted + count, q.bytes + run.bytes
   redis.call('HSET', K_JOBS, unpack(jobs))
-  redis.call('ZADD', line_of(q, run.priority), unpack(line))
+  local key = line_of(q, run.priority)
+  if count > 16 then
+    -- As the packed list that a small set is, each job of a batch would walk through it: begun with so long a member, the set is
+    -- a tree from the start, and stays one.
+    redis.call('ZADD', key, due, LAST, unpack(line))
+    redis.call('ZREM', key, LAST)
+  else
+    redis.call('ZADD', key, unpack(line))
+  end
   redis.call('ZADD', K_CLASSES .. q.name, run.priority, run.priority)
   if ready then
-    wake(q, run.count)
-  elseif redis.call('ZRANGE', line_of(q, run.priority), 0, 0)[1] == line[2] then
+    wake(q, count)
+  elseif redis.call('ZRANGE', key, 0, 0)[1] == many[1] then
     wake(q, 1)
   end
   -- One answer for all: their ids follow each other.
-  return answer(RUN, jobs[1], ready and 1 or 0, run.due)
+  return answer(RUN, many[1], ready and 1 or 0, run.due)
 end
 
 upkeep(100)
@@ -45,7 +57,7 @@ while at <= #ARGV do
     answers[#answers + 1] = push_plain(q, run, at + 1)
   else
     for i = at + 1, at + run.count do
-      answers[#answers + 1] = push_one(q, run, ARGV[i])
+      answers[#answers + 1] = push_one(q, run, string.sub(ARGV[i], 13))
     end
   end
   at = at + 1 + run.count

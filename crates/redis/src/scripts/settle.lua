@@ -80,55 +80,64 @@ local function settle(job, outcome, item)
 end
 
 local all = upkeep(100)
+-- Locals are registers here; a global or a field is looked up each time.
+local items, byte, sub, some = ARGV, string.byte, string.sub, struct.unpack
+local count = #items - 2
 local ids = {}
-for i = 3, #ARGV do ids[#ids + 1] = string.sub(ARGV[i], 2, 9) end
-local lives = {}
-for from = 1, #ids, 1000 do
-  local found = redis.call('HMGET', K_LIVES, unpack(ids, from, math.min(from + 999, #ids)))
-  for i, life in ipairs(found) do lives[from + i - 1] = life end
+for i = 1, count do ids[i] = sub(items[i + 2], 2, 9) end
+local lives = count > 0 and redis.call('HMGET', K_LIVES, unpack(ids, 1, math.min(count, 1000)))
+for from = 1001, count, 1000 do
+  local found = redis.call('HMGET', K_LIVES, unpack(ids, from, math.min(from + 999, count)))
+  for i = 1, #found do lives[from + i - 1] = found[i] end
 end
-local answers, gone, over = {}, {}, {}
+local answers, gone, over, ended = {}, {}, {}, 0
+-- The size and the queue of the last one, as they stand in its life.
+local last, size, q
+local upto = 0
 
--- Whether the lease is the one that the item names, and runs. In both the counter and the nonce stand side by side.
-local function held(item, life)
-  return life and string.byte(life) == LEASED and string.sub(life, 21, 34) == string.sub(item, 10, 23)
-    and (all or struct.unpack('>I6', life, 35) > now)
-end
-
-for i = 3, #ARGV do
-  local item, id, life = ARGV[i], ids[i - 2], lives[i - 2]
-  local outcome = string.byte(item)
-  if over[id] or not held(item, life) then
-    answers[#answers + 1] = LOST
+for i = 1, count do
+  local item, id, life = items[i + 2], ids[i], lives[i]
+  local state, flags
+  if life then state, flags = byte(life, 1, 2) end
+  -- Whether the lease is the one that the item names, and runs. In both the counter and the nonce stand side by side.
+  if state ~= LEASED or over[id] or sub(life, 21, 34) ~= sub(item, 10, 23) or not all and some('>I6', life, 35) <= now then
+    answers[i] = LOST
   else
     over[id] = true
-    if outcome == 1 and string.byte(life, 2) < RICH then
+    local outcome = byte(item)
+    if outcome == 1 and flags < RICH then
       -- Nothing is kept of it: all such jobs go in three commands.
-      local size, queue = struct.unpack('>I4Bc0', life, 47)
-      local q = queue_of(queue)
+      local place = sub(life, 47, upto)
+      if place ~= last then
+        local queue
+        size, queue = some('>I4Bc0', life, 47)
+        q, upto = queue_of(queue), 51 + #queue
+        last = sub(life, 47, upto)
+      end
       q.done, q.bytes = q.done + 1, q.bytes - size
-      gone[#gone + 1] = id
-      if watched then notice(queue, id, ACK, struct.unpack('>Bc0', life, 52 + #queue), '') end
+      ended = ended + 1
+      gone[ended] = id
+      if watched then notice(q.name, id, ACK, some('>Bc0', life, upto + 1), '') end
       if q.max_leased then wake(q, 1) end
-      answers[#answers + 1] = ACKED
+      answers[i] = ACKED
     else
       local record = redis.call('HGET', K_JOBS, id)
       local job = record and open(id, record, life)
       if not job then
         -- Somebody deleted it by hand; the ends of others are not to suffer.
-        answers[#answers + 1] = LOST
+        answers[i] = LOST
       elseif outcome == 1 then
-        if string.byte(item, 24) == 1 then job.result = string.sub(item, 25) end
+        if byte(item, 24) == 1 then job.result = sub(item, 25) end
         finish(queue_of(job.queue), job, ACK, job.worker)
-        answers[#answers + 1] = ACKED
+        answers[i] = ACKED
       else
-        answers[#answers + 1] = settle(job, outcome, item)
+        answers[i] = settle(job, outcome, item)
       end
     end
   end
 end
-for from = 1, #gone, 1000 do
-  local till = math.min(from + 999, #gone)
+for from = 1, ended, 1000 do
+  local till = math.min(from + 999, ended)
   redis.call('HDEL', K_JOBS, unpack(gone, from, till))
   redis.call('HDEL', K_LIVES, unpack(gone, from, till))
   redis.call('ZREM', K_TIMERS, unpack(gone, from, till))
