@@ -68,6 +68,11 @@ impl Recorder {
         self.anchor
     }
 
+    /// What its clock shows.
+    pub fn now(&self) -> u64 {
+        self.anchor + self.opened.elapsed().as_micros() as u64
+    }
+
     /// Writes that a call is about to be made, and answers with its number. Time, phase and number of `event` are filled in.
     ///
     /// Panics when the event cannot be written, as does [`Recorder::answer`]: a run that is not recorded proves nothing.
@@ -122,7 +127,7 @@ impl Recorder {
 
     /// The time is read under the lock, so that later lines never have earlier times.
     fn write(&self, inside: &mut Inside, event: Event) {
-        let at = self.anchor + self.opened.elapsed().as_micros() as u64;
+        let at = self.now();
         let event = Event { at, ..event };
         match &mut inside.sink {
             Sink::Memory(events) => events.push(event),
