@@ -26,12 +26,19 @@ struct Inside {
 enum Sink {
     File(PathBuf, File),
     Memory(Vec<Event>),
+    Hand(Box<dyn FnMut(&Event) + Send>),
 }
 
 impl Recorder {
     /// A recorder that keeps the history in memory.
     pub fn in_memory() -> Recorder {
         Recorder::with(&[], Sink::Memory(Vec::new()))
+    }
+
+    /// A recorder that hands each event to somebody who writes it down, such as the [`Recorder`] of another process, and goes on
+    /// when that is done. It keeps no history.
+    pub fn handing_to(hand: impl FnMut(&Event) + Send + 'static) -> Recorder {
+        Recorder::with(&[], Sink::Hand(Box::new(hand)))
     }
 
     /// A recorder that appends to a file, which is made if need be. A torn last line is cut off first.
@@ -118,6 +125,7 @@ impl Recorder {
                 events: events.clone(),
             }),
             Sink::File(path, _) => History::read(path),
+            Sink::Hand(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -134,6 +142,7 @@ impl Recorder {
             Sink::File(_, file) => file
                 .write_all(format!("{event}\n").as_bytes())
                 .expect("the history can be written"),
+            Sink::Hand(hand) => hand(&event),
         }
     }
 }
