@@ -6,6 +6,7 @@ pub mod checker;
 pub mod history;
 pub mod model;
 pub mod random;
+pub mod several;
 pub mod suite;
 pub mod witness;
 pub mod workload;

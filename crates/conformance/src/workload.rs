@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use auxo_core::engine::Engine;
+use auxo_core::job::DEFAULT_KEY_WINDOW;
 use auxo_core::{Error, JobId, QueueName};
 
 use crate::history::Recorder;
@@ -27,6 +28,8 @@ const REMEMBERED: usize = 100;
 pub struct Workload {
     /// Decides every choice of every thread; the order of the threads stays up to the machine.
     pub seed: u64,
+    /// The number of the first thread in the history. Loads whose histories become one must have different numbers.
+    pub first: u32,
     /// Threads that push, and now and then kick or cancel.
     pub producers: u32,
     /// Threads that lease and settle.
@@ -35,6 +38,8 @@ pub struct Workload {
     pub queues: Vec<QueueName>,
     /// The length of most leases; some have a quarter of it.
     pub ttr: Duration,
+    /// How long a key stays taken after its job is done.
+    pub key_window: Duration,
     /// Producers wait while about this many jobs are open.
     pub backlog: u64,
     /// After this many pushes the run ends by itself; the workers stop then too.
@@ -47,10 +52,12 @@ impl Default for Workload {
         let queue = |name| QueueName::new(name).expect("a good name");
         Workload {
             seed: 1,
+            first: 1,
             producers: 4,
             workers: 6,
             queues: vec![queue("first"), queue("second")],
             ttr: Duration::from_millis(200),
+            key_window: DEFAULT_KEY_WINDOW,
             backlog: 200,
             pushes: u64::MAX,
         }
@@ -68,11 +75,12 @@ impl Workload {
                 process,
                 floor: &floor,
             };
-            for process in 1..=self.producers {
+            let workers = self.first + self.producers;
+            for process in self.first..workers {
                 let member = member(process);
                 scope.spawn(|| block_on(producer::run(member)));
             }
-            for process in self.producers + 1..=self.producers + self.workers {
+            for process in workers..workers + self.workers {
                 let member = member(process);
                 scope.spawn(|| block_on(worker::run(member)));
             }

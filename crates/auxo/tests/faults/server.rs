@@ -1,4 +1,4 @@
-//! `auxo serve` as a process of its own, on a data directory that outlives it and a port that it comes back to.
+//! `auxo serve` as a process of its own, on a store that outlives it and a port that it comes back to.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -15,10 +15,18 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that may be down.
 pub struct Server {
-    dir: TempDir,
+    home: Home,
     flags: Vec<&'static str>,
+    environment: Vec<(String, String)>,
     pub address: SocketAddr,
     running: Option<Started>,
+}
+
+/// Where its jobs are.
+enum Home {
+    Dir(TempDir),
+    /// The URL of a store that others may use, too.
+    Store(String),
 }
 
 impl Server {
@@ -28,9 +36,24 @@ impl Server {
 
     /// With more flags.
     pub fn with(flags: &[&'static str]) -> Server {
+        Server::new(Home::Dir(TempDir::new().unwrap()), flags, Vec::new())
+    }
+
+    /// On the store at a URL.
+    pub fn on(url: &str) -> Server {
+        Server::new(Home::Store(url.to_owned()), &[], Vec::new())
+    }
+
+    /// On the store at a URL, with a clock on its wall that is wrong by so much, such as `+1h`.
+    pub fn on_at(url: &str, by: &str) -> Server {
+        Server::new(Home::Store(url.to_owned()), &[], wrong_clock(by))
+    }
+
+    fn new(home: Home, flags: &[&'static str], environment: Vec<(String, String)>) -> Server {
         let mut server = Server {
-            dir: TempDir::new().unwrap(),
+            home,
             flags: flags.to_vec(),
+            environment,
             address: "127.0.0.1:0".parse().unwrap(),
             running: None,
         };
@@ -56,8 +79,12 @@ impl Server {
         command
             .args(["serve", "--http", &self.address.to_string()])
             .args(&self.flags)
-            .env("AUXO_DATA", self.dir.path())
+            .envs(self.environment.clone())
             .stdin(Stdio::null());
+        match &self.home {
+            Home::Dir(dir) => command.env("AUXO_DATA", dir.path()),
+            Home::Store(url) => command.args(["--store", url]),
+        };
         let mut started = Started::new(command);
         let Some(line) = started.may_say("listens on http://") else {
             let ran = started.finish();
@@ -123,12 +150,12 @@ impl Server {
 
     /// Reads every job and holds the books against them, through the server or, when it is down, in its directory.
     pub fn audit(&self) {
-        if self.running.is_some() {
+        let (None, Home::Dir(dir)) = (&self.running, &self.home) else {
             self.ok(&["audit"]);
             return;
-        }
+        };
         let mut command = command::auxo();
-        command.arg("audit").env("AUXO_DATA", self.dir.path());
+        command.arg("audit").env("AUXO_DATA", dir.path());
         let ran = command::finish(command, b"");
         assert_eq!(ran.code, 0, "{ran:?}");
     }
@@ -141,4 +168,22 @@ impl Drop for Server {
             self.kill();
         }
     }
+}
+
+/// What `faketime` sets for its command. The command itself is not used: it stays between a server and those who kill it.
+fn wrong_clock(by: &str) -> Vec<(String, String)> {
+    let mut command = Command::new("faketime");
+    // Time that passes is right; only the clock on the wall is not.
+    command.args(["--exclude-monotonic", "-f", by, "env"]);
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("cannot start faketime: {error}. Install the package faketime, if it is that")
+    });
+    let text = String::from_utf8(output.stdout).unwrap();
+    let set = text.lines().filter_map(|line| line.split_once('='));
+    // What its own processes share is gone with them.
+    set.filter(|(name, _)| {
+        name.contains("FAKE") && *name != "FAKETIME_SHARED" || *name == "LD_PRELOAD"
+    })
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect()
 }

@@ -26,12 +26,19 @@ struct Inside {
 enum Sink {
     File(PathBuf, File),
     Memory(Vec<Event>),
+    Hand(Box<dyn FnMut(&Event) + Send>),
 }
 
 impl Recorder {
     /// A recorder that keeps the history in memory.
     pub fn in_memory() -> Recorder {
         Recorder::with(&[], Sink::Memory(Vec::new()))
+    }
+
+    /// A recorder that hands each event to somebody who writes it down, such as the [`Recorder`] of another process, and goes on
+    /// when that is done. It keeps no history.
+    pub fn handing_to(hand: impl FnMut(&Event) + Send + 'static) -> Recorder {
+        Recorder::with(&[], Sink::Hand(Box::new(hand)))
     }
 
     /// A recorder that appends to a file, which is made if need be. A torn last line is cut off first.
@@ -66,6 +73,11 @@ impl Recorder {
     /// When the recorder was made, on its own clock: later than every event that the history had before.
     pub fn started(&self) -> u64 {
         self.anchor
+    }
+
+    /// What its clock shows.
+    pub fn now(&self) -> u64 {
+        self.anchor + self.opened.elapsed().as_micros() as u64
     }
 
     /// Writes that a call is about to be made, and answers with its number. Time, phase and number of `event` are filled in.
@@ -113,6 +125,7 @@ impl Recorder {
                 events: events.clone(),
             }),
             Sink::File(path, _) => History::read(path),
+            Sink::Hand(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -122,13 +135,14 @@ impl Recorder {
 
     /// The time is read under the lock, so that later lines never have earlier times.
     fn write(&self, inside: &mut Inside, event: Event) {
-        let at = self.anchor + self.opened.elapsed().as_micros() as u64;
+        let at = self.now();
         let event = Event { at, ..event };
         match &mut inside.sink {
             Sink::Memory(events) => events.push(event),
             Sink::File(_, file) => file
                 .write_all(format!("{event}\n").as_bytes())
                 .expect("the history can be written"),
+            Sink::Hand(hand) => hand(&event),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use auxo_core::engine::Accepted;
-use auxo_core::job::{Backoff, DEFAULT_KEY_WINDOW, DEFAULT_PRIORITY, Key, OnDuplicate};
+use auxo_core::job::{Backoff, DEFAULT_PRIORITY, Key, OnDuplicate};
 use auxo_core::time::When;
 use auxo_core::{JobSpec, NewJob, State};
 use bytes::Bytes;
@@ -99,7 +99,7 @@ fn key(member: &mut Member<'_>) -> Key {
     Key {
         name: format!("key-{}", member.dice.below(used + 5)),
         on_duplicate: member.dice.one_of(&policies),
-        window: DEFAULT_KEY_WINDOW,
+        window: member.floor.load.key_window,
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// Longer than anything takes; only a broken test waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// About how many jobs are open at most.
 const BACKLOG: usize = 2000;
 /// How many jobs a worker takes at once.

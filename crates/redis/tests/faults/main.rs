@@ -7,7 +7,6 @@ mod servers;
 
 mod child;
 mod load;
-mod several;
 mod tale;
 
 mod away;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use auxo_conformance::checker::{FinalState, Outcome, Rules, check};
 use auxo_conformance::history::Recorder;
+use auxo_conformance::several::Several;
 use auxo_conformance::workload::Workload;
 use auxo_core::Engine;
 
 use crate::load::{Load, Plan, open};
 use crate::servers::Server;
-use crate::several::Several;
 use crate::tale::judge;
 
 const MEMORY_ONLY: &str = "?durability=none";
@@ -49,7 +49,7 @@ async fn exactly_once(processes: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_keep_every_promise_whatever_workers_do() {
     let server = Server::start(&[]);
-    let mut engines = Vec::new();
+    let mut engines: Vec<Arc<dyn Engine>> = Vec::new();
     for _ in 0..4 {
         engines.push(open(&server.url(MEMORY_ONLY)).await);
     }

@@ -207,10 +207,11 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Waits for something outside of this process, at most half a minute.
+/// Waits for something outside of this process, at most two minutes: sentinels that got no time to run do nothing for half of
+/// one.
 #[track_caller]
 pub fn wait(what: &str, mut there: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !there() {
         assert!(Instant::now() < deadline, "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(5));

@@ -16,16 +16,22 @@ pub struct SentinelSet {
 impl SentinelSet {
     /// Starts all of it, and waits until everybody knows everybody.
     pub fn start() -> SentinelSet {
-        let fast = [
+        SentinelSet::start_with(&[])
+    }
+
+    /// The same with more arguments for each server.
+    pub fn start_with(args: &[&str]) -> SentinelSet {
+        let mut fast = vec![
             "--repl-diskless-sync-delay",
             "0",
             "--repl-ping-replica-period",
             "1",
         ];
+        fast.extend(args);
         let primary = Server::start(&fast);
         let port = primary.port().to_string();
         let replica = || {
-            let mut args = fast.to_vec();
+            let mut args = fast.clone();
             args.extend(["--replicaof", "127.0.0.1", &port]);
             Server::start(&args)
         };

@@ -1,4 +1,5 @@
-//! Several engines that take turns, so that a load that knows of one puts every call to another process than the one before.
+//! Several engines on one store that take turns, so that a load that knows of one puts every call to another process than the
+//! one before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,19 +10,20 @@ use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::queue::QueueInfo;
 use auxo_core::{NewJob, QueueName, Result};
-use auxo_redis::RedisEngine;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
+/// Engines that stand for one.
 pub struct Several {
-    engines: Vec<Arc<RedisEngine>>,
+    engines: Vec<Arc<dyn Engine>>,
     turn: AtomicUsize,
     /// Where the engines live. Who calls may have a runtime that ends before.
     home: Handle,
 }
 
 impl Several {
-    pub fn new(engines: Vec<Arc<RedisEngine>>) -> Several {
+    /// Takes turns among these. It must be made within the runtime that they live in.
+    pub fn new(engines: Vec<Arc<dyn Engine>>) -> Several {
         Several {
             engines,
             turn: AtomicUsize::new(0),
@@ -29,7 +31,7 @@ impl Several {
         }
     }
 
-    async fn next<T, F>(&self, call: impl FnOnce(Arc<RedisEngine>) -> F) -> T
+    async fn next<T, F>(&self, call: impl FnOnce(Arc<dyn Engine>) -> F) -> T
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
