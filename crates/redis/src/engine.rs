@@ -9,6 +9,7 @@ use auxo_core::clock::{Clock, SystemClock};
 use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::time::Timestamp;
 use auxo_core::{Code, Error, NewJob, QueueName, Result};
@@ -22,7 +23,7 @@ use crate::keys::Keys;
 use crate::link::Link;
 use crate::store::{Store, items, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
-use crate::{audit, auditor, look, push, schedules, script, settle};
+use crate::{adopt, audit, auditor, look, push, schedules, script, settle};
 
 /// How long a look into the letter box lasts before the next.
 const LETTERS: Duration = Duration::from_secs(10);
@@ -317,6 +318,18 @@ impl Engine for RedisEngine {
 
     async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
         schedules::publish(&self.store, message).await
+    }
+
+    async fn passages(&self, departure: Departure) -> Result<Passages> {
+        adopt::passages(&self.store, &departure).await
+    }
+
+    async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        adopt::depart(&self.store, &queue, jobs).await
+    }
+
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        adopt::adopt(&self.store, adoption).await
     }
 
     async fn audit(&self) -> Result<Audit> {

@@ -185,6 +185,19 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
                 _ => Ok(()),
             }
         }
+        // It goes on where it was, on the same clock as everything here.
+        Change::Arm(schedule) => {
+            let shard = store.shard_of(&schedule.queue);
+            for other in store.all().filter(|other| *other != shard) {
+                remove(store, other, &schedule.name).await?;
+            }
+            let mut call = store.call(&script::CATALOG, shard);
+            call.arg("go_on")
+                .arg(schedule.name.as_str())
+                .arg(pack(&schedule))
+                .arg(score(schedule.next));
+            store.run(call).await.map(drop)
+        }
         Change::Schedule(schedule) => {
             let shard = store.shard_of(&schedule.queue);
             let now = Now::at(catch_up(store, shard).await?.0);
