@@ -12,6 +12,8 @@ mod load;
 mod proxy;
 mod raw;
 mod server;
+#[path = "../../../redis/tests/servers/mod.rs"]
+mod servers;
 mod tale;
 
 mod bytes;
@@ -19,4 +21,5 @@ mod cuts;
 mod disk;
 mod kills;
 mod lines;
+mod migrate;
 mod stop;
