@@ -4,6 +4,7 @@
 mod ack;
 mod args;
 mod audit;
+mod bar;
 mod bench;
 mod bury;
 mod cancel;
@@ -23,6 +24,7 @@ mod jobs;
 mod kick;
 mod lease;
 mod man;
+mod migrate;
 mod near;
 mod output;
 mod pause;
@@ -107,6 +109,7 @@ enum Verb {
     Schedules(schedules::Args),
     Audit(audit::Args),
     Salvage(salvage::Args),
+    Migrate(migrate::Args),
     Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -163,6 +166,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Schedules(args) => schedules::run(args, context).await,
         Verb::Audit(args) => audit::run(args, context).await,
         Verb::Salvage(args) => salvage::run(args, context).await,
+        Verb::Migrate(args) => migrate::run(args, context).await,
         Verb::Bench(args) => bench::run(args, context).await,
         Verb::Completions(args) => completions::run(&args, context),
         Verb::Man(args) => man::run(args, context),

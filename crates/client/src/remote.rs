@@ -20,7 +20,8 @@ use auxo_core::engine::{
 use auxo_core::event::Notice;
 use auxo_core::explain::Explanation;
 use auxo_core::job::Leased;
-use auxo_core::json::{parse, write};
+use auxo_core::json::{parse, passage, write};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages, Step};
 use auxo_core::queue::QueueInfo;
 use auxo_core::{Code, Engine, Error, Job, NewJob, QueueName, Result};
 use bytes::Bytes;
@@ -236,6 +237,11 @@ impl Engine for Remote {
                 self.put(Method::PUT, schedule_path(&schedule.name), body)
                     .await
             }
+            Change::Arm(schedule) => {
+                let body = write::body(&write::armed(&schedule));
+                self.put(Method::PUT, schedule_path(&schedule.name), body)
+                    .await
+            }
             Change::Unschedule(name) => {
                 self.put(Method::DELETE, schedule_path(&name), Bytes::new())
                     .await
@@ -265,6 +271,44 @@ impl Engine for Remote {
     async fn explain(&self, which: &Which) -> Result<Option<Explanation>> {
         let path = format!("{}/explain", path(which));
         self.look(path, parse::explanation).await
+    }
+
+    async fn passages(&self, departure: Departure) -> Result<Passages> {
+        let Departure {
+            queue,
+            cursor,
+            limit,
+        } = departure;
+        let mut path = format!("{}/passages?limit={limit}", queue_path(&queue));
+        if let Some(cursor) = cursor {
+            path += &format!("&cursor={}", encoded(&cursor.0));
+        }
+        self.get(path, passage::parse_passages).await
+    }
+
+    async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        let path = format!("{}/depart", queue_path(&queue));
+        let mut departed = Vec::with_capacity(jobs.len());
+        for jobs in jobs.chunks(MOST_ITEMS) {
+            // What has left is not there the second time, and that is told.
+            let call = Call::new(Method::POST, path.clone(), Effect::Once);
+            let call = call.body(write::body(&passage::write_leaving(jobs)));
+            departed.extend(self.link.ask(call, passage::parse_departed).await?);
+        }
+        Ok(departed)
+    }
+
+    /// One step of the server, so a batch is not cut: it must be within the server's limits.
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        let path = format!("{}/adopt", queue_path(&adoption.queue));
+        let effect = match adoption.step {
+            Step::Look => Effect::None,
+            Step::Begin => Effect::Repeatable,
+            Step::Jobs(_) | Step::End => Effect::Once,
+        };
+        let call = Call::new(Method::POST, path, effect);
+        let call = call.body(write::body(&passage::write_adoption(&adoption)));
+        self.link.ask(call, passage::parse_adopted).await
     }
 
     async fn audit(&self) -> Result<Audit> {

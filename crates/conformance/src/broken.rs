@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, State, Token};
 use tokio::sync::broadcast;
@@ -204,6 +205,18 @@ impl<E: Engine> Engine for Broken<E> {
 
     async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
         self.engine.publish(message).await
+    }
+
+    async fn passages(&self, departure: Departure) -> Result<Passages> {
+        self.engine.passages(departure).await
+    }
+
+    async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        self.engine.depart(queue, jobs).await
+    }
+
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        self.engine.adopt(adoption).await
     }
 
     async fn audit(&self) -> Result<Audit> {

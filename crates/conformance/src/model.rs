@@ -10,6 +10,7 @@
 mod engine;
 mod lend;
 mod operate;
+mod passage;
 mod record;
 mod setup;
 
@@ -36,6 +37,8 @@ use record::{Phase, Record};
 pub trait Mint {
     /// The id of the next new job.
     fn id(&mut self, now: Now) -> JobId;
+    /// A job of another store came with this id: new ones lie behind it.
+    fn known(&mut self, _id: JobId) {}
     /// The token of the next lease, which is of this job.
     fn token(&mut self, job: JobId) -> Token;
     /// The dice for a wait with jitter.
@@ -49,6 +52,8 @@ pub struct Model {
     lines: BTreeMap<QueueName, Line>,
     subscriptions: BTreeMap<(String, String), Subscription>,
     schedules: BTreeMap<String, Schedule>,
+    /// How moves from other stores stand, by queue and source.
+    notes: BTreeMap<(QueueName, String), passage::Note>,
     /// Wall minus steady clock at the last look; a change of it is a step of the wall clock.
     offset: Option<i128>,
     sequence: u64,

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod lease;
 pub mod limits;
 pub mod list;
+pub mod moving;
 pub mod operator;
 pub mod order;
 pub mod push;
@@ -176,6 +177,28 @@ macro_rules! all {
                 a_search_looks_everywhere
                 a_filter_by_time_includes_its_beginning_only
                 an_empty_store_has_one_empty_page
+            }
+            moving {
+                a_job_in_every_state_comes_through_a_move_as_it_was
+                counts_and_books_go_along
+                pages_of_a_move_show_every_job_once
+                leased_jobs_are_left_out_of_a_move
+                a_job_that_changed_since_it_was_read_stays
+                a_leased_or_unknown_job_does_not_depart
+                a_move_that_is_broken_off_knows_what_came_last
+                an_earlier_run_is_refused
+                a_move_that_is_over_is_forgotten
+                moves_from_two_stores_do_not_mix
+                a_taken_key_keeps_its_job_out_and_no_other
+                a_key_that_is_only_held_moves_too
+                a_key_that_is_held_on_both_sides_needs_no_second_holder
+                a_taken_id_is_replaced_and_new_ones_lie_behind
+                an_id_far_ahead_is_not_kept
+                limits_and_pauses_do_not_keep_moved_jobs_out
+                times_go_on_after_a_move
+                places_in_line_survive_a_move
+                a_moved_job_wakes_who_waits
+                an_armed_schedule_goes_on_as_it_was
             }
             operator {
                 every_move_follows_the_arrows
@@ -364,6 +387,7 @@ macro_rules! more {
                 time_passes_while_nobody_is_there
                 waiting_works_after_a_restart
                 a_long_history_leaves_only_the_living
+                a_move_goes_on_after_a_restart
             }
         }
     };

@@ -21,6 +21,7 @@ fn every_case_is_in_the_list() {
         ("lease", include_str!("../src/suite/lease.rs")),
         ("limits", include_str!("../src/suite/limits.rs")),
         ("list", include_str!("../src/suite/list.rs")),
+        ("moving", include_str!("../src/suite/moving.rs")),
         ("operator", include_str!("../src/suite/operator.rs")),
         ("order", include_str!("../src/suite/order.rs")),
         ("push", include_str!("../src/suite/push.rs")),

@@ -13,6 +13,7 @@ use crate::explain::Explanation;
 use crate::id::{JobId, Token};
 use crate::job::{Headers, Job, JobSpec, Leased, NewJob, QueueName};
 use crate::life::{Event, State};
+use crate::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use crate::queue::{Books, QueueConfig, QueueInfo};
 use crate::schedule::Schedule;
 use crate::time::{Timestamp, When};
@@ -79,6 +80,24 @@ pub trait Engine: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Shows jobs with their whole life, to be moved to another store; see [`crate::passage`]. Each call does a bounded amount
+    /// of work.
+    async fn passages(&self, _departure: Departure) -> Result<Passages> {
+        Err(immovable())
+    }
+
+    /// Removes jobs that are at another store now, as if they had never been here. One that is leased, or not in the version
+    /// that was named, is a conflict and stays.
+    async fn depart(&self, _queue: QueueName, _jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        Err(immovable())
+    }
+
+    /// Takes jobs of another store in, all in one step with the note that they are here. A job keeps its id if that is free, and
+    /// everything else in any case; one whose key is taken is refused. Another run than the one that began last is a conflict.
+    async fn adopt(&self, _adoption: Adoption) -> Result<Adopted> {
+        Err(immovable())
+    }
+
     /// Recomputes the books from the stored jobs and names every difference.
     async fn audit(&self) -> Result<Audit>;
 
@@ -90,6 +109,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Makes everything durable and stops. Later calls are answered `unavailable`.
     async fn close(&self) -> Result<()>;
+}
+
+/// The answer of an engine that has nothing to move.
+fn immovable() -> Error {
+    Error::bad_request("this store does not move jobs")
 }
 
 /// A push that was accepted.
@@ -426,10 +450,6 @@ pub struct Steered {
 
 /// A change that is not about one job.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made once per call of an operator, never kept in bulk"
-)]
 pub enum Change {
     /// Sets a queue's settings, and makes the queue if need be.
     Queue(QueueName, QueueConfig),
@@ -439,6 +459,8 @@ pub enum Change {
     Unsubscribe(String, String),
     /// Adds or replaces a schedule. Its next tick is computed from now.
     Schedule(Schedule),
+    /// Adds or replaces a schedule with the ticks that it names, its next and its last: one of another store goes on as it was.
+    Arm(Schedule),
     /// Removes the schedule with this name. Its jobs stay.
     Unschedule(String),
 }

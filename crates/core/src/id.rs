@@ -31,6 +31,12 @@ impl JobId {
         }
     }
 
+    /// The same moment and sequence on another shard.
+    pub fn on_shard(self, shard: u16) -> JobId {
+        let bits = ((1 << SHARD_BITS) - 1) << SEQUENCE_BITS;
+        JobId(self.0 & !bits | u64::from(shard) << SEQUENCE_BITS)
+    }
+
     /// The millisecond in which the id was given.
     pub fn at(self) -> Timestamp {
         Timestamp(self.0 >> (SHARD_BITS + SEQUENCE_BITS))

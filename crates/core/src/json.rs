@@ -11,6 +11,7 @@
 mod content;
 mod fields;
 pub mod parse;
+pub mod passage;
 pub mod read;
 pub mod show;
 pub mod write;

@@ -17,6 +17,7 @@ pub mod job;
 pub mod json;
 pub mod life;
 pub mod limits;
+pub mod passage;
 pub mod queue;
 pub mod refusal;
 pub mod retry;

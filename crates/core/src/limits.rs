@@ -11,7 +11,9 @@ use crate::engine::{
 };
 use crate::error::{Code, Error, Result};
 use crate::id::clip;
-use crate::job::{Backoff, Headers, JobSpec, Ttl};
+use crate::job::{Backoff, Headers, JobSpec, TIMELINE_LENGTH, Ttl};
+use crate::life::State;
+use crate::passage::{Departure, Passage};
 use crate::queue::{QueueConfig, Rate};
 use crate::schedule::{Rhythm, Schedule};
 use crate::text;
@@ -292,6 +294,47 @@ impl Limits {
         }
     }
 
+    /// Checks a request for jobs to move.
+    pub fn check_departure(&self, departure: &Departure) -> Result<()> {
+        let cursor = departure.cursor.as_ref();
+        size(
+            "cursor",
+            cursor.map_or(0, |cursor| cursor.0.len()),
+            self.search,
+        )?;
+        number("limit", departure.limit.into(), self.page.into())
+    }
+
+    /// Checks a job of another store. It was checked there when it was pushed, but that may have had other limits.
+    pub fn check_passage(&self, passage: &Passage, now: Timestamp) -> Result<()> {
+        let job = &passage.job;
+        self.check_spec(&passage.spec(), now)?;
+        let bytes = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, |bytes| bytes.len());
+        size("result", bytes(&job.result), self.result)?;
+        size("progress", bytes(&job.progress), self.progress)?;
+        let error = |text: &str| size("last_error", text.len(), self.error);
+        job.last_error.as_deref().map_or(Ok(()), error)?;
+        count("timeline", job.timeline.len(), TIMELINE_LENGTH)?;
+        for moment in &job.timeline {
+            line("by", &moment.by, self.worker)?;
+            // A note may name the worker beside what it said.
+            size("note", moment.note.len(), self.error + self.worker)?;
+        }
+        let whole = match job.state {
+            State::Scheduled | State::Ready => true,
+            State::Dead => job.dead.is_some() && job.ended_at.is_some(),
+            State::Done => job.ended_at.is_some(),
+            State::Leased | State::Cancelled => false,
+        };
+        match whole {
+            true => Ok(()),
+            false => Err(wrong(
+                "state",
+                format!("a {} job like this cannot move", job.state),
+            )),
+        }
+    }
+
     /// Checks how many items a call has.
     pub fn check_batch(&self, items: usize) -> Result<()> {
         count("batch", items, self.batch)
@@ -310,7 +353,9 @@ impl Limits {
             Change::Unsubscribe(topic, name) => self
                 .check_name("topic", topic)
                 .and_then(|()| self.check_name("subscription", name)),
-            Change::Schedule(schedule) => self.check_schedule(schedule, now),
+            Change::Schedule(schedule) | Change::Arm(schedule) => {
+                self.check_schedule(schedule, now)
+            }
             Change::Unschedule(name) => self.check_name("schedule", name),
         }
     }

@@ -61,6 +61,23 @@ pub fn no_arrow(job: JobId, state: State, event: Event) -> Error {
     Error::new(Code::Conflict, text).about(job)
 }
 
+/// The job is not what it was when somebody decided to move it.
+pub fn not_as_it_was(job: JobId) -> Error {
+    let text = format!("job {job} has changed since it was read");
+    Error::new(Code::Conflict, text).about(job)
+}
+
+/// A leased job is with its worker and goes nowhere else.
+pub fn leased(job: JobId) -> Error {
+    Error::new(Code::Conflict, format!("job {job} is leased")).about(job)
+}
+
+/// Jobs are moved into the queue by somebody else.
+pub fn another_run(queue: &QueueName) -> Error {
+    let text = format!("jobs are moved into queue {queue} by another run, which began later");
+    Error::new(Code::Conflict, text)
+}
+
 /// There is no such subscription.
 pub fn no_subscription(topic: &str, name: &str) -> Error {
     missing(format!("topic {topic:?} has no subscription {name:?}"))

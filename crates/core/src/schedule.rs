@@ -117,7 +117,8 @@ impl Rhythm {
         }
     }
 
-    fn base(&self) -> Base {
+    /// The clock that it follows.
+    pub fn base(&self) -> Base {
         match self {
             Rhythm::Cron { .. } => Base::Wall,
             Rhythm::Every(_) => Base::Steady,

@@ -22,6 +22,7 @@ use crate::explain::{self, Explanation, Watch};
 use crate::job::{Job, Leased, NewJob, QueueName};
 use crate::life::State;
 use crate::limits::Limits;
+use crate::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step};
 use crate::queue::QueueInfo;
 use crate::time::{Timestamp, When};
 
@@ -303,6 +304,36 @@ impl Service {
         let pushed = self.outer(self.engine.publish(message).await)?;
         self.counters.pushed(&pushed);
         Ok(pushed)
+    }
+
+    /// Shows jobs to be moved.
+    pub async fn passages(&self, departure: Departure) -> Result<Passages> {
+        self.outer(self.limits.check_departure(&departure))?;
+        self.outer(self.engine.passages(departure).await)
+    }
+
+    /// Removes jobs that are at another store now.
+    pub async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        self.outer(self.limits.check_batch(jobs.len()))?;
+        self.outer(self.engine.depart(queue, jobs).await)
+    }
+
+    /// Takes a part of a move.
+    pub async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        self.outer(self.limits.check_name("source", &adoption.source))?;
+        let Step::Jobs(jobs) = adoption.step else {
+            return self.outer(self.engine.adopt(adoption).await);
+        };
+        let now = self.now();
+        let check = |job: Passage| self.limits.check_passage(&job, now).map(|()| job);
+        let sorted = self.sort(jobs.into_iter().map(Ok).collect(), check)?;
+        let step = Step::Jobs(sorted.good);
+        let adopted = self.engine.adopt(Adoption { step, ..adoption }).await;
+        let adopted = self.outer(adopted)?;
+        Ok(Adopted {
+            results: self.merge(sorted.verdicts, adopted.results)?,
+            ..adopted
+        })
     }
 
     /// Recomputes the books.

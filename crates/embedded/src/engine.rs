@@ -32,6 +32,7 @@ use auxo_core::engine::{
 };
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::{Code, Engine, Error, NewJob, QueueName, Result};
 use hashbrown::HashMap;
@@ -445,6 +446,18 @@ impl Engine for Embedded {
 
     async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
         expect!(self, Op::Publish(message), Reply::Publish(pushed) => pushed)
+    }
+
+    async fn passages(&self, departure: Departure) -> Result<Passages> {
+        expect!(self, Op::Passages(departure), Reply::Passages(passages) => passages)
+    }
+
+    async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        expect!(self, Op::Depart(queue, jobs), Reply::Depart(departed) => departed)
+    }
+
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        expect!(self, Op::Adopt(adoption), Reply::Adopt(adopted) => adopted)
     }
 
     async fn audit(&self) -> Result<Audit> {

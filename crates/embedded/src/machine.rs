@@ -16,6 +16,7 @@ mod import;
 mod lease;
 mod line;
 mod list;
+mod passage;
 mod push;
 mod queue;
 mod recovery;
@@ -37,6 +38,7 @@ use auxo_core::engine::{
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::life::Event;
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::{QueueConfig, QueueInfo};
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Base, Now, Timestamp};
@@ -53,7 +55,7 @@ use crate::damage::Trouble;
 use crate::dice::Dice;
 use crate::log::{Log, Write};
 use crate::record::{
-    From, Gone, Kept, Lease, Place, Position, Previous, Put, Record, Remove, Stored,
+    From, Gone, Kept, Lease, Note, Place, Position, Previous, Put, Record, Remove, Stored,
 };
 use crate::segment::Finder;
 use crate::stream::{Later, Spot, Stream};
@@ -74,6 +76,9 @@ pub enum Op {
     Change(Change),
     Catalog,
     Publish(Message),
+    Passages(Departure),
+    Depart(QueueName, Vec<Leaving>),
+    Adopt(Adoption),
     Audit,
 }
 
@@ -90,6 +95,9 @@ pub enum Reply {
     Change,
     Catalog(Catalog),
     Publish(Vec<Pushed>),
+    Passages(Passages),
+    Depart(Vec<Result<()>>),
+    Adopt(Adopted),
     Audit(Audit),
 }
 
@@ -155,6 +163,10 @@ pub struct Machine {
     recent_done: BTreeMap<(u32, u64, u64), Place>,
     subscriptions: BTreeMap<(String, String), Subscription>,
     schedules: BTreeMap<String, Schedule>,
+    /// What the store is known by, if anybody has asked.
+    identity: String,
+    /// How moves from other stores stand, by queue and source.
+    notes: BTreeMap<(u32, String), Note>,
     last_id: JobId,
     /// How many leases were ever given.
     counter: u64,
@@ -297,6 +309,16 @@ impl Machine {
             Op::Catalog => read(Reply::Catalog(self.catalog())),
             Op::Publish(message) => Ok(Some((
                 self.publish(message, now)?.map(Reply::Publish),
+                After::Synced,
+            ))),
+            // The first to ask makes a name for the store, which is to last.
+            Op::Passages(departure) => Ok(Some((
+                self.passages(&departure, now)?.map(Reply::Passages),
+                After::Synced,
+            ))),
+            Op::Depart(queue, jobs) => write(Reply::Depart(self.depart_all(&queue, jobs, now)?)),
+            Op::Adopt(adoption) => Ok(Some((
+                self.adopt(adoption, now)?.map(Reply::Adopt),
                 After::Synced,
             ))),
             Op::Audit => {

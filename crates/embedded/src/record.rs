@@ -12,6 +12,7 @@ mod settings;
 use std::sync::Arc;
 use std::time::Duration;
 
+use auxo_core::passage::Leaving;
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Due, Timestamp, millis};
@@ -98,6 +99,8 @@ pub enum Gone {
     Forgotten,
     /// Handed out at most once.
     Taken,
+    /// It is at another store now, and was never here.
+    Moved,
 }
 
 /// A job that left the store without a lease being settled.
@@ -159,6 +162,42 @@ pub enum Record {
     },
     /// The log goes on in the next segment.
     Seal,
+    /// What the store is known by.
+    Identity(String),
+    /// How a move into a queue from another store stands; without a note it is over.
+    Note {
+        queue: u32,
+        source: String,
+        note: Option<Note>,
+    },
+}
+
+/// How a move into a queue stands: who makes it, and what was taken in last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    pub run: u64,
+    pub last: Vec<Leaving>,
+}
+
+pub fn encode_note(note: &Note, w: &mut Writer) {
+    w.u64(note.run);
+    w.u32(note.last.len() as u32);
+    for leaving in &note.last {
+        w.u64(leaving.id.0);
+        w.u64(leaving.version.unwrap_or_default());
+    }
+}
+
+pub fn decode_note(r: &mut Reader) -> Option<Note> {
+    Some(Note {
+        run: r.u64()?,
+        last: r.list(|r| {
+            Some(Leaving {
+                id: JobId(r.u64()?),
+                version: Some(r.u64()?),
+            })
+        })?,
+    })
 }
 
 /// A position in the whole log.
@@ -184,6 +223,8 @@ mod kind {
     pub const COMMIT: u8 = 13;
     pub const OPEN: u8 = 14;
     pub const SEAL: u8 = 15;
+    pub const IDENTITY: u8 = 16;
+    pub const NOTE: u8 = 17;
 }
 
 fn encode(record: &Record, w: &mut Writer) {
@@ -289,6 +330,20 @@ fn encode(record: &Record, w: &mut Writer) {
             w.u32(*salt);
         }
         Record::Seal => w.u8(kind::SEAL),
+        Record::Identity(name) => {
+            w.u8(kind::IDENTITY);
+            w.text(name);
+        }
+        Record::Note {
+            queue,
+            source,
+            note,
+        } => {
+            w.u8(kind::NOTE);
+            w.u32(*queue);
+            w.text(source);
+            w.option(note, |w, note| encode_note(note, w));
+        }
     }
 }
 
@@ -325,8 +380,14 @@ pub fn decode(body: &[u8]) -> Option<Record> {
         }
         kind::ACK => Record::Ack(r.list(|r| r.u64().map(JobId))?),
         kind::REMOVE => Record::Remove(Remove {
-            how: *[Gone::Cancelled, Gone::Deleted, Gone::Forgotten, Gone::Taken]
-                .get(usize::from(r.u8()?))?,
+            how: *[
+                Gone::Cancelled,
+                Gone::Deleted,
+                Gone::Forgotten,
+                Gone::Taken,
+                Gone::Moved,
+            ]
+            .get(usize::from(r.u8()?))?,
             from: from(r.u8()?)?,
             queue: r.u32()?,
             id: JobId(r.u64()?),
@@ -369,6 +430,12 @@ pub fn decode(body: &[u8]) -> Option<Record> {
         },
         kind::OPEN => Record::Open { salt: r.u32()? },
         kind::SEAL => Record::Seal,
+        kind::IDENTITY => Record::Identity(r.text()?.into()),
+        kind::NOTE => Record::Note {
+            queue: r.u32()?,
+            source: r.text()?.into(),
+            note: r.option(decode_note)?,
+        },
         _ => return None,
     };
     r.0.is_empty().then_some(record)

@@ -210,6 +210,9 @@ impl Wreck {
             | Record::Flag(_)
             | Record::Commit { .. }
             | Record::Open { .. }
+            // What is salvaged is another store.
+            | Record::Identity(_)
+            | Record::Note { .. }
             | Record::Seal => {}
         }
     }

@@ -55,6 +55,12 @@ impl Pack {
         self.u8(text.len() as u8).raw(text)
     }
 
+    /// With four bytes of length.
+    pub fn blob(&mut self, bytes: &[u8]) -> &mut Pack {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.u32(length).raw(bytes)
+    }
+
     /// With two bytes of length.
     pub fn text(&mut self, text: &str) -> &mut Pack {
         let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];

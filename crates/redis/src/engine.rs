@@ -9,6 +9,7 @@ use auxo_core::clock::{Clock, SystemClock};
 use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::time::Timestamp;
 use auxo_core::{Code, Error, NewJob, QueueName, Result};
@@ -23,7 +24,7 @@ use crate::link::Link;
 use crate::settings::Settings;
 use crate::store::{Store, number, text, tuple};
 use crate::url::{Kind, StoreUrl};
-use crate::{audit, auditor, look, push, rest, schedules, script, settle, spread};
+use crate::{adopt, audit, auditor, look, push, rest, schedules, script, settle, spread};
 
 /// How long to wait after the letter box could not be read.
 const LOST: Duration = Duration::from_millis(200);
@@ -410,6 +411,18 @@ impl Engine for RedisEngine {
 
     async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
         schedules::publish(&self.store, message).await
+    }
+
+    async fn passages(&self, departure: Departure) -> Result<Passages> {
+        adopt::passages(&self.store, &departure).await
+    }
+
+    async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        adopt::depart(&self.store, &queue, jobs).await
+    }
+
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        adopt::adopt(&self.store, adoption).await
     }
 
     async fn audit(&self) -> Result<Audit> {

@@ -45,6 +45,8 @@ pub const NAMES: &[(&str, &str)] = &[
     ("SCHEDULES", "schedules"),
     // A sorted set of the names of schedules by their next tick.
     ("TICKS", "ticks"),
+    // A hash: by the store that jobs are moved from, who moves them into the queue, and which were taken in last.
+    ("NOTES", "n:"),
     // A string that expires: the process that looks after the shard.
     ("AUDITOR", "auditor"),
     // Never there. Every script names it, so that a cluster refuses it for a moment (TRYAGAIN) while the shard moves from one

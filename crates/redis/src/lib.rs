@@ -3,6 +3,7 @@
 //! Every transition of a job is one script in `src/scripts`, and runs as one step inside of Redis. What a script stores where
 //! is told in [`keys`].
 
+mod adopt;
 mod audit;
 mod auditor;
 mod bytes;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use auxo_core::job::{Backoff, DeadReason, Headers, Holder, Jitter, Job, JobSpec, Leased, Moment};
 use auxo_core::life::{Event, State};
-use auxo_core::time::{Timestamp, When};
+use auxo_core::passage::Passage;
+use auxo_core::time::{Base, Timestamp, When};
 use auxo_core::{Code, Error, JobId, QueueName, Result, Token};
 use bytes::Bytes;
 
@@ -170,10 +171,12 @@ const CANCEL: u8 = 2;
 const ERROR: u8 = 4;
 const PROGRESS: u8 = 8;
 const RESULT: u8 = 16;
+const RICH: u8 = 32;
 
 const WAITING: u8 = 0;
 const LEASED: u8 = 1;
 const DEAD: u8 = 2;
+const DONE: u8 = 3;
 
 impl Life {
     fn unpack(life: &Bytes) -> Option<Life> {
@@ -254,6 +257,55 @@ impl Life {
     }
 }
 
+/// The life of a job that had it elsewhere, and is not leased.
+pub fn pack_life(queue: &QueueName, passage: &Passage, reason: u8, timeline: &[Moment]) -> Vec<u8> {
+    let job = &passage.job;
+    let rich = !job.retention.is_zero() || job.key.is_some();
+    let flags = [
+        (FRONT, passage.front),
+        (ERROR, job.last_error.is_some()),
+        (PROGRESS, job.progress.is_some()),
+        (RESULT, job.result.is_some()),
+        (RICH, rich),
+    ];
+    let flags = flags.iter().map(|(flag, is)| if *is { *flag } else { 0 });
+    let state = match job.state {
+        State::Dead => DEAD,
+        State::Done => DONE,
+        _ => WAITING,
+    };
+    let (kept, held) = passage.kept().unwrap_or_default();
+    let mut pack = Pack::default();
+    pack.u8(state)
+        .u8(flags.sum())
+        .u32(job.attempt)
+        .u32(job.failures)
+        .u32(job.vanished)
+        .time(job.run_at);
+    // Nobody holds a lease.
+    pack.raw(&[0; 6 + 8 + 6 + 6])
+        .u32(u32::try_from(job.payload.len()).unwrap_or(u32::MAX))
+        .short(queue.as_str())
+        .short("");
+    let error = job.last_error.as_ref().map(|error| error.as_bytes());
+    for blob in [error, job.progress.as_deref()] {
+        pack.blob(blob.unwrap_or_default());
+    }
+    pack.u8(reason)
+        .time(job.ended_at.unwrap_or_default())
+        .time(kept)
+        .time(held)
+        .blob(job.result.as_deref().unwrap_or_default())
+        .u8(u8::try_from(timeline.len()).unwrap_or(u8::MAX));
+    for moment in timeline {
+        pack.u8(number_of(moment.event))
+            .time(moment.at)
+            .short(&moment.by)
+            .blob(moment.note.as_bytes());
+    }
+    pack.0
+}
+
 fn moment(unpack: &mut Unpack) -> Option<Moment> {
     Some(Moment {
         event: event(unpack.u8()?)?,
@@ -290,6 +342,11 @@ pub fn event(number: u8) -> Option<Event> {
     EVENTS.get(usize::from(number).checked_sub(1)?).copied()
 }
 
+fn number_of(event: Event) -> u8 {
+    let place = EVENTS.iter().position(|known| *known == event);
+    place.map_or(0, |place| place as u8 + 1)
+}
+
 /// The state of this number.
 pub fn state(number: u8) -> Option<State> {
     use State::*;
@@ -317,6 +374,19 @@ impl Shown<'_> {
         self.view(now)
             .map(|(job, _)| job)
             .ok_or_else(|| garbled("a job"))
+    }
+
+    /// The job on its way to another store; `version` is what this state of it is known by.
+    pub fn passage(&self, now: Timestamp, version: u64) -> Result<Passage> {
+        let (job, life) = self.view(now).ok_or_else(|| garbled("a job"))?;
+        // There is one clock here, and people read it.
+        Ok(Passage {
+            job,
+            front: life.state == WAITING && life.has(FRONT),
+            due: Base::Wall,
+            expires: Base::Wall,
+            version,
+        })
     }
 
     /// The job that was just leased.

@@ -198,6 +198,19 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
                 _ => Ok(()),
             }
         }
+        // It goes on where it was, on the same clock as everything here.
+        Change::Arm(schedule) => {
+            let shard = store.shard_of(&schedule.queue);
+            for other in store.all().filter(|other| *other != shard) {
+                remove(store, other, &schedule.name).await?;
+            }
+            let mut call = store.call(&script::CATALOG, shard);
+            call.arg("go_on")
+                .arg(schedule.name.as_str())
+                .arg(pack(&schedule))
+                .arg(score(schedule.next));
+            store.run(call).await.map(drop)
+        }
         Change::Schedule(schedule) => {
             spread::allow_schedule(store, &schedule).await?;
             let shard = store.shard_of(&schedule.queue);

@@ -10,6 +10,7 @@ mod hot;
 mod jobs;
 mod lease;
 mod nodes;
+mod passage;
 mod push;
 mod queues;
 mod schedules;
@@ -54,6 +55,9 @@ pub fn api() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::purge))
+        .routes(routes!(passage::passages))
+        .routes(routes!(passage::depart))
+        .routes(routes!(passage::adopt))
         .routes(routes!(topics::list))
         .routes(routes!(topics::subscribe, topics::unsubscribe))
         .routes(routes!(topics::publish))

@@ -5,6 +5,7 @@
 #![expect(dead_code, reason = "described, never made")]
 
 mod jobs;
+mod passage;
 mod setup;
 mod work;
 
@@ -12,6 +13,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub use jobs::*;
+pub use passage::*;
 pub use setup::*;
 pub use work::*;
 

@@ -11,13 +11,17 @@ mod jobs;
 mod lines;
 mod manual;
 mod mask;
+mod migrate;
 mod operate;
 mod salvage;
 mod serve;
 #[path = "../common/server.rs"]
 mod server;
+#[path = "../../../redis/tests/servers/mod.rs"]
+mod servers;
 mod settle;
 mod snapshots;
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 #[path = "../common/started.rs"]
 mod started;
 mod topics;

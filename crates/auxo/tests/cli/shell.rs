@@ -59,6 +59,16 @@ impl Shell {
         self.dir.path()
     }
 
+    /// Where the server is.
+    pub fn url(&self) -> &str {
+        self.server.as_ref().expect("on a server").url()
+    }
+
+    /// The directory that the server has open.
+    pub fn data_of_server(&self) -> &str {
+        self.server.as_ref().expect("on a server").data()
+    }
+
     /// Runs a command on the queue.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.feed(args, b"")

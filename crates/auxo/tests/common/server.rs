@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
@@ -11,6 +12,7 @@ pub struct Server {
     child: Child,
     url: String,
     says: BufReader<ChildStderr>,
+    data: PathBuf,
     _dir: TempDir,
 }
 
@@ -36,6 +38,7 @@ impl Server {
             says: BufReader::new(child.stderr.take().unwrap()),
             child,
             url: String::new(),
+            data: place.into(),
             _dir: dir,
         };
         server.url = server.says_where();
@@ -56,6 +59,11 @@ impl Server {
 
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Its data directory, if it has one.
+    pub fn data(&self) -> &str {
+        self.data.to_str().unwrap()
     }
 }
 

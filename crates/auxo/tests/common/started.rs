@@ -55,6 +55,11 @@ impl Started {
         assert!(sent.success());
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Closes the reading end of stdout, as `head` does when it has seen enough.
     pub fn close_out(self) -> Closed {
         Closed {

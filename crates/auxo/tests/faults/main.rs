@@ -23,5 +23,6 @@ mod cuts;
 mod disk;
 mod kills;
 mod lines;
+mod migrate;
 mod several;
 mod stop;

@@ -6,6 +6,7 @@
 mod compare;
 #[path = "../../../redis/tests/servers/mod.rs"]
 mod redis;
+#[allow(dead_code, reason = "the tests of the command line use the rest")]
 #[path = "../common/server.rs"]
 mod server;
 

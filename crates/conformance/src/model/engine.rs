@@ -11,6 +11,7 @@ use auxo_core::clock::{Clock, ManualClock};
 use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::time::{Now, Timestamp};
 use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, Token};
@@ -60,6 +61,10 @@ impl Mint for Counter {
         let id = self.last.map_or(first, |last| last.next().max(first));
         self.last = Some(id);
         id
+    }
+
+    fn known(&mut self, id: JobId) {
+        self.last = self.last.max(Some(id));
     }
 
     fn token(&mut self, job: JobId) -> Token {
@@ -285,6 +290,18 @@ impl Engine for ModelEngine {
 
     async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
         self.ask(|model, now, mint| model.publish(&message, now, mint))?
+    }
+
+    async fn passages(&self, departure: Departure) -> Result<Passages> {
+        self.ask(|model, now, mint| model.passages(&departure, now, mint))?
+    }
+
+    async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
+        self.ask(|model, now, mint| model.depart(&queue, &jobs, now, mint))
+    }
+
+    async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
+        self.ask(|model, now, mint| model.adopt(adoption, now, mint))?
     }
 
     async fn audit(&self) -> Result<Audit> {

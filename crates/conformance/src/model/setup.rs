@@ -40,6 +40,9 @@ impl Model {
                 };
                 self.schedules.insert(kept.name.clone(), kept);
             }
+            Change::Arm(schedule) => {
+                self.schedules.insert(schedule.name.clone(), schedule);
+            }
             Change::Unschedule(name) => {
                 let gone = self.schedules.remove(&name);
                 return gone.map(drop).ok_or_else(missing);

@@ -2,12 +2,14 @@
 
 use auxo_core::engine::{Action, Change, Extend, Filter};
 use auxo_core::job::{DeadReason, Job, OnDuplicate, Ttl};
+use auxo_core::passage::Step;
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::time::When;
 use auxo_core::topic::{Pattern, Subscription};
 use auxo_core::{Code, JobId, JobSpec, State};
 
+use super::moving::{adopt, page, take_out};
 use crate::bench::*;
 
 /// Every job is shown as it was, in whatever state.
@@ -347,6 +349,33 @@ pub async fn a_long_history_leaves_only_the_living(t: &Bench) {
     t.check_books().await;
     t.pass(secs(3600));
     assert_eq!(t.order(10).await, [old]);
+}
+
+/// The note and the name of the store outlive the process.
+pub async fn a_move_goes_on_after_a_restart(t: &Bench) {
+    t.push_many(2, plain()).await;
+    let store = page(t, &queue(), None, 1).await.store;
+    assert!(!store.is_empty());
+    let jobs = take_out(t).await;
+    adopt(t, &queue(), 5, Step::Begin).await.unwrap();
+    adopt(t, &queue(), 5, Step::Jobs(jobs[..1].to_vec()))
+        .await
+        .unwrap();
+    let mut t = t.clone();
+    for _ in 0..2 {
+        t = t.reopen().await;
+        assert_eq!(page(&t, &queue(), None, 1).await.store, store);
+        let look = adopt(&t, &queue(), 0, Step::Look).await.unwrap();
+        assert_eq!(look.last, Some(vec![jobs[0].leaving()]));
+    }
+    adopt(&t, &queue(), 5, Step::Jobs(jobs[1..].to_vec()))
+        .await
+        .unwrap();
+    adopt(&t, &queue(), 5, Step::End).await.unwrap();
+    let t = t.reopen().await;
+    assert_eq!(adopt(&t, &queue(), 0, Step::Look).await.unwrap().last, None);
+    assert_eq!(t.state(jobs[1].job.id).await, Some(State::Ready));
+    t.check_books().await;
 }
 
 /// Jobs of all states in two queues.

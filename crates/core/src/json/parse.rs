@@ -14,9 +14,11 @@ use crate::error::Result;
 use crate::text;
 use crate::time::Timestamp;
 
+pub(super) use self::answers::results;
 pub use self::answers::{
     explanation, extended, missed, notice, problem, published, pushed, settled, steered,
 };
+pub(super) use self::job::job_of;
 pub use self::job::{job, leases, page};
 pub use self::setup::{audit, queue, queues, schedules, subscriptions};
 
@@ -24,7 +26,7 @@ pub use self::setup::{audit, queue, queues, schedules, subscriptions};
 const MOST_ITEMS: usize = 10_000_000;
 
 /// Reads a field that is a list of objects.
-fn items<'a, T>(
+pub(super) fn items<'a, T>(
     fields: &mut Fields<'a>,
     name: &'static str,
     read: impl Fn(&mut Fields<'a>) -> Result<T>,

@@ -17,8 +17,8 @@ use crate::job::{Backoff, DEFAULT_KEY_WINDOW, Jitter, JobSpec, Key, OnDuplicate,
 use crate::time::When;
 
 pub(super) use self::setup::rhythm;
-pub use self::setup::{message, queue_config, schedule, subscription};
-pub use self::steer::{DEFAULT_LIMIT, order, query, query_pairs, when};
+pub use self::setup::{message, queue_config, schedule, schedule_change, subscription};
+pub use self::steer::{DEFAULT_LIMIT, order, page_pairs, query, query_pairs, when};
 
 /// The fields of a push. A job that is shown has them under the same names, except `delay`, `ttl` and `on_duplicate`: its
 /// times are absolute.

@@ -21,7 +21,7 @@ use crate::job::JobSpec;
 use crate::text;
 use crate::time::When;
 
-pub use self::setup::{message, queue_config, schedule, subscription};
+pub use self::setup::{armed, message, queue_config, schedule, subscription};
 
 /// A request as its body. Nothing of ours fails to be JSON.
 pub fn body(request: &impl Serialize) -> Bytes {

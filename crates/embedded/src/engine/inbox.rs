@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use auxo_core::clock::Clock;
 use auxo_core::engine::Outcome;
 use auxo_core::job::Leased;
+use auxo_core::passage::{Adoption, Step};
 use auxo_core::{Error, Result, Timestamp, Token};
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
@@ -344,6 +345,10 @@ fn units(op: &Op) -> usize {
     let bytes = match op {
         Op::Push(jobs) => jobs.iter().map(|job| weight(&job.spec)).sum(),
         Op::Publish(message) => weight(&message.spec),
+        Op::Adopt(Adoption {
+            step: Step::Jobs(jobs),
+            ..
+        }) => jobs.iter().map(|job| weight(&job.spec())).sum(),
         Op::Settle(items) => items.iter().map(|item| outcome(&item.outcome)).sum(),
         Op::Extend(items) => items
             .iter()

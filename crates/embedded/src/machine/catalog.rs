@@ -87,17 +87,11 @@ impl Machine {
                 Ok(())
             }
             Change::Schedule(mut schedule) => {
-                if let Err(error) = self.may_schedule(&schedule) {
-                    return Ok(Err(error));
-                }
                 schedule.next = schedule.rearm(now);
                 schedule.last = self.schedules.get(&schedule.name).and_then(|old| old.last);
-                self.log
-                    .append(&Record::Schedule(Box::new(schedule.clone())));
-                self.schedules.insert(schedule.name.clone(), schedule);
-                self.set_next_tick(now);
-                Ok(())
+                self.schedule(schedule, now)
             }
+            Change::Arm(schedule) => self.schedule(schedule, now),
             Change::Unschedule(name) => {
                 if self.schedules.remove(&name).is_none() {
                     return Ok(Err(refusal::no_schedule(&name)));
@@ -107,6 +101,15 @@ impl Machine {
                 Ok(())
             }
         })
+    }
+
+    fn schedule(&mut self, schedule: Schedule, now: Now) -> Result<()> {
+        self.may_schedule(&schedule)?;
+        self.log
+            .append(&Record::Schedule(Box::new(schedule.clone())));
+        self.schedules.insert(schedule.name.clone(), schedule);
+        self.set_next_tick(now);
+        Ok(())
     }
 
     fn may_subscribe(&self, new: &Subscription) -> Result<()> {

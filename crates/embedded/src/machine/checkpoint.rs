@@ -80,6 +80,16 @@ impl Machine {
             w.u32(words.len() as u32);
             words.iter().for_each(|word| w.u64(*word));
         }
+        // A store that never moved anything has none of it, and is as it was before there was such a thing.
+        if !self.identity.is_empty() || !self.notes.is_empty() {
+            w.text(&self.identity);
+            w.u32(self.notes.len() as u32);
+            for ((queue, source), note) in &self.notes {
+                w.u32(*queue);
+                w.text(source);
+                record::encode_note(note, w);
+            }
+        }
         bytes
     }
 
@@ -120,6 +130,13 @@ impl Machine {
                 live: Bits::from_words(r.list(Reader::u64)?),
             })
         })?;
+        if !r.0.is_empty() {
+            self.identity = r.text()?.to_owned();
+            for _ in 0..r.u32()? {
+                let key = (r.u32()?, r.text()?.to_owned());
+                self.notes.insert(key, record::decode_note(r)?);
+            }
+        }
         let whole = r.0.is_empty() && segments.iter().all(|segment| !segment.salts.is_empty());
         let known = |held: &Held| (held.queue as usize) < self.queues.len();
         (whole && held.iter().all(|(_, held)| known(held))).then_some(Loaded {

@@ -1,6 +1,7 @@
 //! Listing and searching: a walk over the streams, a bounded piece at a time.
 //!
-//! The walk goes queue by queue through four phases: waiting, leased, dead, done. Within a phase it merges what is in
+//! The walk goes queue by queue through four phases: waiting, leased, dead, done; one that is to find all there is has a fifth,
+//! tombstones. Within a phase it merges what is in
 //! memory with the index files, in the order of the streams, so any position can be found again without remembering
 //! anything: a cursor is just the last position looked at.
 
@@ -13,7 +14,7 @@ use auxo_core::{Error, JobId, Result};
 
 use super::{Machine, Step, classes};
 use crate::index::StreamKey;
-use crate::record::{Place, Position, Stored};
+use crate::record::{Kept, Place, Position, Stored};
 use crate::segment::Finder;
 use crate::stream::Spot;
 
@@ -43,14 +44,44 @@ enum Phase {
     Leased,
     Dead,
     Done,
+    Tombs,
 }
 
-const PHASES: [Phase; 4] = [Phase::Waiting, Phase::Leased, Phase::Dead, Phase::Done];
+const PHASES: [Phase; 5] = [
+    Phase::Waiting,
+    Phase::Leased,
+    Phase::Dead,
+    Phase::Done,
+    Phase::Tombs,
+];
+
+/// Whether a walk comes by the tombstones. They lie in one line for all queues, whichever is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tombs {
+    Hidden,
+    Shown,
+}
+
+/// What a walk is for.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    filter: &'a Filter,
+    tombs: Tombs,
+}
+
+impl Scope<'_> {
+    fn wants(&self, phase: Phase) -> bool {
+        match phase {
+            Phase::Tombs => self.tombs == Tombs::Shown,
+            phase => phase.wanted(self.filter),
+        }
+    }
+}
 
 impl Machine {
     pub(super) fn list(&mut self, query: &Query, now: Now) -> Step<Result<Page>> {
         let mut jobs = Vec::new();
-        let next = self.walk(query, now, |machine, job, _| {
+        let next = self.walk(query, Tombs::Hidden, now, |machine, job, _| {
             let view = machine.show(job, now);
             if query.filter.matches(&view) {
                 jobs.push(view);
@@ -68,7 +99,7 @@ impl Machine {
         now: Now,
     ) -> Step<Result<(Vec<JobId>, Option<Cursor>)>> {
         let mut ids = Vec::new();
-        let next = self.walk(query, now, |machine, job, (place, since)| {
+        let next = self.walk(query, Tombs::Hidden, now, |machine, job, (place, since)| {
             let moved = Position {
                 segment: place.segment,
                 offset: place.offset,
@@ -87,17 +118,22 @@ impl Machine {
     }
 
     /// Shows jobs to `look` until it has found enough or the page costs too much. Answers where to go on.
-    fn walk(
+    pub(super) fn walk(
         &mut self,
         query: &Query,
+        tombs: Tombs,
         now: Now,
         mut look: impl FnMut(&Machine, Stored, (Place, Position)) -> usize,
     ) -> Step<Result<Option<Cursor>>> {
+        let scope = Scope {
+            filter: &query.filter,
+            tombs,
+        };
         let mut at = match &query.cursor {
             None => None,
             Some(cursor) => match parse(cursor) {
-                Some(at) => Some(at),
-                None => {
+                Some(at) if tombs == Tombs::Shown || at.phase != Phase::Tombs => Some(at),
+                _ => {
                     return Ok(Err(Error::bad_request(
                         "cursor: this is not one that a listing gave out",
                     )));
@@ -105,9 +141,9 @@ impl Machine {
             },
         };
         if at.is_none() {
-            at = self.first_phase(&query.filter);
+            at = self.first_phase(scope);
         }
-        let (mut entries, mut reads, mut bytes) = (0, 0, 0);
+        let (mut entries, mut reads, mut bytes, mut found) = (0, 0, 0, 0);
         let mut leased = None;
         while let Some(here) = at {
             if (here.queue as usize) >= self.queues.len() {
@@ -119,7 +155,7 @@ impl Machine {
             // A lane or a phase in which nothing is found is not free of charge, or a call could pass by any number.
             entries += 1;
             let Some(lane) = here.lane else {
-                at = self.next_lane(&here, &query.filter, now);
+                at = self.next_lane(&here, scope, now);
                 continue;
             };
             entries += self.log.segments.len();
@@ -140,7 +176,10 @@ impl Machine {
                 let job = self.read_spot(spot.id, spot.place)?;
                 reads += 1;
                 bytes += job.payload.len();
-                let found = look(self, job, (spot.place, here.since));
+                // In the line of tombstones are those of all queues, and what is still retained.
+                if here.phase != Phase::Tombs || job.kept == Kept::Tomb && job.queue == here.queue {
+                    found = look(self, job, (spot.place, here.since));
+                }
                 if found >= query.limit as usize || reads >= READS || bytes >= BYTES {
                     return Ok(Ok(at.map(|at| print(&at))));
                 }
@@ -150,18 +189,18 @@ impl Machine {
                     order: Some(order),
                     ..here
                 }),
-                None => self.next_lane(&here, &query.filter, now),
+                None => self.next_lane(&here, scope, now),
             };
         }
         Ok(Ok(None))
     }
 
-    fn first_phase(&self, filter: &Filter) -> Option<At> {
-        let queue = match &filter.queue {
+    fn first_phase(&self, scope: Scope<'_>) -> Option<At> {
+        let queue = match &scope.filter.queue {
             Some(name) => *self.by_name.get(name)?,
             None => 0,
         };
-        let phase = PHASES.into_iter().find(|phase| phase.wanted(filter))?;
+        let phase = PHASES.into_iter().find(|phase| scope.wants(*phase))?;
         Some(At {
             queue,
             phase,
@@ -171,16 +210,16 @@ impl Machine {
         })
     }
 
-    fn next_phase(&self, at: &At, filter: &Filter) -> Option<At> {
+    fn next_phase(&self, at: &At, scope: Scope<'_>) -> Option<At> {
         let later = PHASES
             .into_iter()
-            .find(|phase| *phase > at.phase && phase.wanted(filter));
+            .find(|phase| *phase > at.phase && scope.wants(*phase));
         let (queue, phase) = match later {
             Some(phase) => (at.queue, phase),
-            None if filter.queue.is_some() => return None,
+            None if scope.filter.queue.is_some() => return None,
             None => (
                 at.queue + 1,
-                PHASES.into_iter().find(|phase| phase.wanted(filter))?,
+                PHASES.into_iter().find(|phase| scope.wants(*phase))?,
             ),
         };
         ((queue as usize) < self.queues.len()).then_some(At {
@@ -193,14 +232,14 @@ impl Machine {
     }
 
     /// The beginning of the next lane, or of the next phase if there is none.
-    fn next_lane(&self, at: &At, filter: &Filter, now: Now) -> Option<At> {
+    fn next_lane(&self, at: &At, scope: Scope<'_>, now: Now) -> Option<At> {
         match self.lane_after(at) {
             Some(lane) => Some(At {
                 lane: Some(lane),
-                order: at.phase.start(filter, now),
+                order: at.phase.start(scope.filter, now),
                 ..*at
             }),
-            None => self.next_phase(at, filter),
+            None => self.next_phase(at, scope),
         }
     }
 
@@ -267,6 +306,10 @@ impl Machine {
                 }
             }
             Phase::Leased => {}
+            Phase::Tombs => {
+                let spots = self.keep.memory(from, Bound::Unbounded).take(SPAN);
+                gathered.add(spots.collect());
+            }
             Phase::Dead | Phase::Done => {
                 let recent = if at.phase == Phase::Dead {
                     &self.recent_dead
@@ -321,6 +364,10 @@ impl Machine {
             Phase::Leased => {}
             Phase::Dead => keys.push(key(classes::DEAD, 0, 0)),
             Phase::Done => keys.push(key(classes::DONE, 0, 0)),
+            Phase::Tombs => keys.push(StreamKey {
+                queue: classes::EVERYWHERE,
+                ..key(classes::KEEP, 0, 0)
+            }),
             Phase::Waiting => {
                 for base in [Base::Steady, Base::Wall] {
                     if group == 0 {
@@ -402,6 +449,7 @@ impl Phase {
             Phase::Leased => any(&[State::Leased]),
             Phase::Dead => any(&[State::Dead]),
             Phase::Done => any(&[State::Done]),
+            Phase::Tombs => false,
         }
     }
 

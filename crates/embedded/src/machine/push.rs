@@ -162,10 +162,7 @@ impl Machine {
     /// Whether a queue takes so many more jobs with so many more bytes. What replaces a job is none more, and may have
     /// more bytes or not.
     fn admits(&self, name: &QueueName, jobs: u64, bytes: u64) -> Result<()> {
-        if self.takes_nothing() {
-            let message = "the disk is full: jobs can be leased and settled, but none taken in until there is space again";
-            return Err(Error::new(Code::QueueFull, message));
-        }
+        self.has_space()?;
         let Some(queue) = self
             .by_name
             .get(name)
@@ -191,6 +188,15 @@ impl Machine {
             return Err(refusal::too_many_bytes(name, queue.bytes, max));
         }
         Ok(())
+    }
+
+    /// Whether the disk has room for more jobs.
+    pub(super) fn has_space(&self) -> Result<()> {
+        if !self.takes_nothing() {
+            return Ok(());
+        }
+        let message = "the disk is full: jobs can be leased and settled, but none taken in until there is space again";
+        Err(Error::new(Code::QueueFull, message))
     }
 
     /// Puts a job into each matching queue: first everything that could be refused is looked at, then all is done.

@@ -155,6 +155,12 @@ impl Queue {
             // What was done before stays counted as done.
             Gone::Deleted if !matches!(from, From::Done | From::Tomb) => self.books.deleted += 1,
             Gone::Deleted | Gone::Forgotten => {}
+            Gone::Moved => {
+                less(&mut self.books.accepted, 1);
+                if matches!(from, From::Done | From::Tomb) {
+                    less(&mut self.books.done, 1);
+                }
+            }
         }
     }
 

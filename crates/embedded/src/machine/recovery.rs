@@ -52,6 +52,8 @@ impl Machine {
             recent_done: Default::default(),
             subscriptions: Default::default(),
             schedules: Default::default(),
+            identity: String::new(),
+            notes: Default::default(),
             last_id: JobId(0),
             counter: 0,
             opened: Position::default(),
@@ -466,6 +468,15 @@ impl Machine {
                 let own = self.log.segment(segment).own_salt();
                 let from = Frames::after_open(offset, own, salt);
                 self.log.segment_mut(segment).salts.push((from, salt));
+            }
+            Record::Identity(name) => self.identity = name,
+            Record::Note {
+                queue,
+                source,
+                note,
+            } => {
+                known(self, queue)?;
+                self.absorb_note(queue, source, note);
             }
             Record::Commit { .. } | Record::Seal => {}
         }

@@ -287,6 +287,7 @@ impl Load {
                     max_leased: tight.then_some(3),
                     rate: None,
                     fair,
+                    shards: None,
                 };
                 Change::Queue(name, config)
             }

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_store   3 'all', or what to do:
---       'subscribe' name value | 'unsubscribe' name | 'schedule' name value next | 'unschedule' name | 'arm'
+--       'subscribe' name value | 'unsubscribe' name | 'schedule' or 'go_on' name value next | 'unschedule' name | 'arm'
 -- ->    the time and the two hashes for 'all', else whether anything was changed
 
 local act, name = ARGV[3], ARGV[4]
@@ -12,8 +12,9 @@ if act == 'subscribe' then
   return 1
 elseif act == 'unsubscribe' then
   return redis.call('HDEL', K_SUBSCRIPTIONS, name)
-elseif act == 'schedule' then
-  local old = redis.call('HGET', K_SCHEDULES, name)
+elseif act == 'schedule' or act == 'go_on' then
+  -- One that goes on has a last tick of its own.
+  local old = act == 'schedule' and redis.call('HGET', K_SCHEDULES, name)
   local last = string.sub(old or ARGV[5], 1, 6)
   redis.call('HSET', K_SCHEDULES, name, last .. string.sub(ARGV[5], 7))
   redis.call('HSET', K_META, 'armed', now)

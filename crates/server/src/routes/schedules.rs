@@ -41,15 +41,14 @@ pub async fn show(State(app): State<Arc<App>>, Names(name): Names<String>) -> An
 
 /// Add or replace a schedule
 ///
-/// Its next tick is computed from now.
+/// Its next tick is computed from now; with `armed` it goes on with the ticks that are named there.
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
     request_body = schema::NewSchedule,
     responses((status = 200, description = "the schedule with its next tick", body = schema::Schedule))
 )]
 pub async fn set(State(app): State<Arc<App>>, Names(name): Names<String>, body: Body) -> Answer {
-    let schedule = read::schedule(&name, &body.bytes)?;
-    let change = Change::Schedule(schedule);
+    let change = read::schedule_change(&name, &body.bytes)?;
     app.service.change(change).await?;
     ok(&show::schedule(&find(&app, &name).await?))
 }

@@ -192,6 +192,18 @@ pub struct NewSchedule {
     missed: Option<Missed>,
     /// The job, without a due time of its own.
     job: Option<NewJob>,
+    /// Lets it go on as it did in another store, instead of computing its next tick from now.
+    armed: Option<Armed>,
+}
+
+/// The ticks of a schedule.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Armed {
+    /// The next one; without it the schedule does not tick.
+    next: Option<Moment>,
+    /// The last one that made a job.
+    last: Option<Moment>,
 }
 
 /// What becomes of ticks while nobody was there to make them.

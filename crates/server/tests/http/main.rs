@@ -11,6 +11,7 @@ mod limits;
 mod names;
 mod numbers;
 mod panics;
+mod passage;
 mod patience;
 mod push;
 mod queues;

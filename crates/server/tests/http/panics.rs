@@ -10,6 +10,7 @@ use auxo_core::engine::{
 };
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased, NewJob};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::{QueueName, Result};
 use auxo_embedded::Embedded;
@@ -65,6 +66,9 @@ impl Engine for Brittle {
         change(change: Change) -> ();
         catalog() -> Catalog;
         publish(message: Message) -> Vec<Pushed>;
+        passages(departure: Departure) -> Passages;
+        depart(queue: QueueName, jobs: Vec<Leaving>) -> Vec<Result<()>>;
+        adopt(adoption: Adoption) -> Adopted;
         audit() -> Audit;
         close() -> ();
     }
@@ -100,6 +104,8 @@ fn body(method: &str, path: &str) -> &'static str {
         (_, "/v1/extend") => r#"{"token":"7-1-0000000000000001"}"#,
         (_, "/v1/jobs:bulk") => r#"{"action":"kick","filter":{}}"#,
         (_, "/v1/jobs/{id}/reschedule") => r#"{"delay":"1s"}"#,
+        (_, "/v1/queues/{queue}/depart") => r#"{"jobs":[{"id":"7"}]}"#,
+        (_, "/v1/queues/{queue}/adopt") => r#"{"source":"s","run":"1","step":"begin"}"#,
         ("PUT", "/v1/queues/{queue}") => "{}",
         ("PUT", "/v1/schedules/{name}") => r#"{"queue":"q","every":"1h"}"#,
         ("PUT", _) => r#"{"queue":"q"}"#,

@@ -1,6 +1,5 @@
 //! Pushes batch after batch, a few at a time, and counts what became of the lines.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use auxo::core::engine::Accepted;
@@ -10,11 +9,12 @@ use auxo::core::text;
 use auxo::{Auxo, Code, Error, Pushed, Result};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
+use super::super::bar::bar;
 use super::super::failure::Failure;
 use super::super::output::{Output, clean};
 use super::super::signals::Signals;
@@ -371,22 +371,4 @@ impl Tally {
             "jobs_per_second": self.rate(),
         })
     }
-}
-
-/// A bar of the input's bytes, or without a known end a sign of life. Nothing where stderr is no terminal.
-fn bar(size: Option<u64>) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let (bar, template) = match size {
-        Some(size) => (
-            ProgressBar::new(size),
-            "{bar:30} {percent:>3}% {wide_msg} {eta}",
-        ),
-        None => (ProgressBar::new_spinner(), "{spinner} {elapsed} {wide_msg}"),
-    };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }

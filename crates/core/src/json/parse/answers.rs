@@ -125,7 +125,7 @@ pub fn steered(body: &[u8]) -> Result<Steered> {
 }
 
 /// `{"results": [{"ok": …} or {"error": …}, …]}`
-fn results<'a, T>(
+pub(in super::super) fn results<'a, T>(
     fields: &mut Fields<'a>,
     read: impl Fn(&mut Fields<'a>) -> Result<T>,
 ) -> Result<Vec<Result<T>>> {

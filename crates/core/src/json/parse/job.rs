@@ -37,7 +37,7 @@ pub fn page(body: &[u8]) -> Result<Page> {
     })
 }
 
-fn job_of(fields: &mut Fields<'_>) -> Result<Job> {
+pub(in super::super) fn job_of(fields: &mut Fields<'_>) -> Result<Job> {
     Ok(Job {
         id: fields.need("id", parsed)?,
         queue: fields.need("queue", parsed)?,

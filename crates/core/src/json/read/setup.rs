@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::super::fields::{Fields, boolean, duration, parsed, string, u16, u32, u64};
+use super::super::fields::{Fields, boolean, duration, parsed, string, time, u16, u32, u64};
 use super::{queue, spec};
-use crate::engine::Message;
+use crate::engine::{Change, Message};
 use crate::error::Result;
 use crate::job::JobSpec;
 use crate::queue::{QueueConfig, Rate};
 use crate::schedule::{Rhythm, Schedule};
 use crate::text;
-use crate::time::When;
+use crate::time::{Due, When};
 use crate::topic::{Pattern, Subscription};
 
 /// A queue's settings. Fields that are not there stay as in `base`; a limit that is `null` is taken away.
@@ -84,17 +84,43 @@ pub fn subscription(topic: &str, name: &str, body: &[u8]) -> Result<Subscription
 /// The body of a schedule: `queue`, `cron` with `zone` (UTC) or `every`, `missed` (once), and the `job`.
 pub fn schedule(name: &str, body: &[u8]) -> Result<Schedule> {
     let mut fields = Fields::of(body)?;
-    let schedule = Schedule {
+    let schedule = schedule_of(name, &mut fields)?;
+    fields.finish()?;
+    Ok(schedule)
+}
+
+/// A schedule to add or replace. With `armed` it has the ticks that stand there, `next` and `last`, and ticks on as it did
+/// elsewhere.
+pub fn schedule_change(name: &str, body: &[u8]) -> Result<Change> {
+    let mut fields = Fields::of(body)?;
+    let schedule = schedule_of(name, &mut fields)?;
+    let ticks = |armed: &mut Fields<'_>| Ok((armed.get("next", time)?, armed.get("last", time)?));
+    let armed = fields.object("armed", ticks)?;
+    fields.finish()?;
+    Ok(match armed {
+        None => Change::Schedule(schedule),
+        Some((next, last)) => {
+            let base = schedule.rhythm.base();
+            let next = next.map(|at| Due { at, base });
+            Change::Arm(Schedule {
+                next,
+                last,
+                ..schedule
+            })
+        }
+    })
+}
+
+fn schedule_of(name: &str, fields: &mut Fields<'_>) -> Result<Schedule> {
+    Ok(Schedule {
         name: name.to_owned(),
         queue: fields.need("queue", queue)?,
-        rhythm: rhythm(&mut fields)?,
+        rhythm: rhythm(fields)?,
         missed: fields.get("missed", parsed)?.unwrap_or_default(),
         spec: fields.object("job", ticked)?.unwrap_or_default(),
         next: None,
         last: None,
-    };
-    fields.finish()?;
-    Ok(schedule)
+    })
 }
 
 /// A schedule's job. It is due when it ticks, so it has no due time of its own.

@@ -56,6 +56,17 @@ pub fn query_pairs<'p>(pairs: impl IntoIterator<Item = (&'p str, &'p str)>) -> R
     query(serde_json::Value::Object(object).to_string().as_bytes())
 }
 
+/// Where to go on and how many (100), as they stand in a URL.
+pub fn page_pairs<'p>(
+    pairs: impl IntoIterator<Item = (&'p str, &'p str)>,
+) -> Result<(Option<Cursor>, u32)> {
+    let query = query_pairs(pairs)?;
+    match query.filter == Filter::default() {
+        true => Ok((query.cursor, query.limit)),
+        false => Err(Error::bad_request("only cursor and limit can be said here")),
+    }
+}
+
 fn twice(name: &str) -> Error {
     Error::bad_request(format!("{}: is there twice", one_line(&clip(name))))
 }

@@ -58,6 +58,22 @@ pub fn schedule(schedule: &Schedule) -> impl Serialize {
     }
 }
 
+/// The body of a schedule that goes on with its ticks.
+pub fn armed(armed: &Schedule) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Out<S> {
+        #[serde(flatten)]
+        schedule: S,
+        armed: Value,
+    }
+    let next = armed.next.map(|due| due.at.to_string());
+    let last = armed.last.map(|at| at.to_string());
+    Out {
+        schedule: schedule(armed),
+        armed: json!({ "next": next, "last": last }),
+    }
+}
+
 /// The body of a message.
 pub fn message(message: &Message) -> impl Serialize {
     #[derive(Serialize)]

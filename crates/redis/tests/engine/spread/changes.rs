@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use auxo_conformance::bench::{ack, asking, code, fail, later, named, plain, queue, secs, urgency};
 use auxo_core::engine::{Change, Filter, Settle};
 use auxo_core::job::OnDuplicate::Reject;
+use auxo_core::passage::{Adoption, Departure, Step};
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::{Code, Engine, JobId, NewJob, State};
@@ -294,4 +295,49 @@ async fn changes_under_load_lose_and_double_nothing() {
     assert_eq!(done.into_iter().collect::<BTreeSet<_>>(), pushed);
     let audit = engines[0].audit().await.unwrap();
     assert_eq!(audit.problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_queue_leaves_from_all_its_shards_and_comes_to_one() {
+    let store = Spread::over(5).await;
+    let jobs = store.bench.push_many(20, plain()).await;
+    for number in 0..10 {
+        store
+            .bench
+            .push(with_key(&format!("{number}"), Reject))
+            .await;
+    }
+    assert_eq!(shards_of(&jobs), 5);
+    let mut cursor = None;
+    let mut found = BTreeSet::new();
+    let mut passages = Vec::new();
+    loop {
+        let departure = Departure {
+            queue: queue(),
+            cursor,
+            limit: 3,
+        };
+        let page = store.engine.passages(departure).await.unwrap();
+        found.extend(page.jobs.iter().map(|passage| passage.job.id));
+        passages.extend(page.jobs);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found.len(), passages.len()), (30, 30));
+    let adoption = |step| Adoption {
+        queue: queue(),
+        source: "another".into(),
+        run: 1,
+        step,
+    };
+    store.engine.adopt(adoption(Step::Begin)).await.unwrap();
+    let refused = store.engine.adopt(adoption(Step::Jobs(passages))).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::Conflict);
+    assert!(
+        refused.message().contains("set its shards to 1"),
+        "{refused}"
+    );
 }

@@ -156,13 +156,7 @@ async fn a_share_that_was_lost_is_dealt_again() {
     };
     store.bench.configure(limited).await;
     store.bench.push_many(9, plain()).await;
-    // As a process leaves it that was killed while it carried what two shards gave it to the third.
-    let home = store
-        .bench
-        .job(store.bench.push(plain()).await)
-        .await
-        .id
-        .shard();
+    // As a process leaves it that was killed while it carried all to one.
     for shard in 0..7 {
         store.by_hand(
             shard,

@@ -1,0 +1,99 @@
+//! The two stores of a move.
+
+use std::path::Path;
+
+use auxo::core::passage::Departure;
+use auxo::{Auxo, Code, Error, Limits, QueueName};
+
+use super::super::context::{Missing, check};
+use super::super::failure::Failure;
+
+/// Both, open.
+pub struct Ends {
+    pub from: Auxo,
+    pub to: Auxo,
+}
+
+/// What the two are known by.
+pub struct Names {
+    pub from: String,
+    pub to: String,
+}
+
+impl Ends {
+    pub async fn open(from: &str, to: &str) -> Result<Ends, Failure> {
+        if from.trim_end_matches('/') == to.trim_end_matches('/') {
+            return Err(Failure::Usage(
+                "--from and --to name the same store; name another one to move to".into(),
+            ));
+        }
+        let from = open(from, Missing::Refuse).await?;
+        match open(to, Missing::Create).await {
+            Ok(to) => Ok(Ends { from, to }),
+            Err(error) => {
+                from.close().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes sure that these are two stores, and says what they are known by.
+    pub async fn check(&self) -> Result<Names, Error> {
+        let (from, to) = (name(&self.from).await?, name(&self.to).await?);
+        match from == to {
+            false => Ok(Names { from, to }),
+            true => Err(Error::new(
+                Code::Conflict,
+                "--from and --to lead to the same store; nothing was moved",
+            )),
+        }
+    }
+
+    pub async fn close(self) -> Result<(), Failure> {
+        let closed = self.from.close().await;
+        self.to.close().await.and(closed).map_err(Failure::from)
+    }
+}
+
+/// What a store is known by.
+async fn name(auxo: &Auxo) -> Result<String, Error> {
+    let departure = Departure {
+        queue: QueueName::new("auxo.migrate")?,
+        cursor: None,
+        limit: 1,
+    };
+    Ok(auxo.service().passages(departure).await?.store)
+}
+
+async fn open(place: &str, missing: Missing) -> Result<Auxo, Failure> {
+    // What a store took in before is not to be refused now; one on a server has the server's limits.
+    let limits = Limits {
+        payload: usize::MAX,
+        header: usize::MAX,
+        headers: usize::MAX,
+        result: usize::MAX,
+        progress: usize::MAX,
+        ..Limits::default()
+    };
+    if place.contains("://") {
+        let connected = Auxo::connector().limits(limits).connect(place).await;
+        return connected.map_err(|error| match error.code() {
+            Code::BadRequest => Failure::Usage(error.message().to_owned()),
+            _ => error.into(),
+        });
+    }
+    let path = Path::new(place);
+    check(path, missing)?;
+    let opened = Auxo::builder().limits(limits).open(path).await;
+    opened.map_err(|error| {
+        let busy = error.code() == Code::Unavailable && error.message().contains("another process");
+        let text = match busy {
+            true => format!(
+                "{}; if that is a server, give the server's URL instead of the directory",
+                error.message()
+            ),
+            false => error.message().to_owned(),
+        };
+        Error::new(error.code(), text).into()
+    })
+}

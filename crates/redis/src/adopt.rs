@@ -1,0 +1,339 @@
+//! Jobs that leave for another store, and jobs that come from one.
+
+use std::sync::Arc;
+
+use auxo_core::engine::Cursor;
+use auxo_core::job::{DeadReason, TIMELINE_LENGTH};
+use auxo_core::life::{Event, State};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step as Part};
+use auxo_core::time::Timestamp;
+use auxo_core::{Code, Error, JobId, QueueName, Result, refusal};
+use bytes::Bytes;
+
+use crate::bytes::{Pack, Unpack};
+use crate::desk::catch_up;
+use crate::push::by_shard;
+use crate::record::{Shown, garbled, pack_life, pack_spec, state};
+use crate::script;
+use crate::settle::shard;
+use crate::spread;
+use crate::store::{Store, bytes, items, number, text, time, tuple};
+
+/// How many bytes one look at jobs to move may bring, roughly: the last job may be large.
+const ROOM: usize = 4 << 20;
+/// The bytes of an answer about one job.
+const ANSWER: usize = 10;
+
+/// Where a job of a queue is kept, whatever it was called elsewhere: the shard that must be in its id. A queue that is spread
+/// takes in none: which shard a key chooses may change while its jobs come.
+async fn home(store: &Arc<Store>, queue: &QueueName) -> Result<u16> {
+    if store.shards > 1 && spread::refresh(store, queue).await?.reach > 1 {
+        let text = format!(
+            "queue {queue} is spread over several shards, and jobs of another store can only come to a queue in one: set its \
+             shards to 1, wait until its jobs are in one, and spread it when they are here"
+        );
+        return Err(Error::new(Code::Conflict, text));
+    }
+    Ok(store.shard_of(queue))
+}
+
+/// Where a walk through a queue is: in which place if it is spread, in which part, and behind what.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Spot {
+    place: u16,
+    part: u8,
+    class: String,
+    score: String,
+    id: Vec<u8>,
+}
+
+/// Those that wait, the dead, the done, and keys.
+const PARTS: u8 = 4;
+
+impl Spot {
+    fn write(&self) -> Cursor {
+        let id: String = self.id.iter().map(|b| format!("{b:02x}")).collect();
+        let Spot {
+            place,
+            part,
+            class,
+            score,
+            ..
+        } = self;
+        Cursor(format!("{place},{part},{class},{score},{id}"))
+    }
+
+    fn read(cursor: &Cursor) -> Result<Spot> {
+        let parse = || {
+            let mut parts = cursor.0.split(',');
+            let place = parts.next()?.parse().ok()?;
+            let part = parts.next()?.parse().ok().filter(|part| *part < PARTS)?;
+            let mut number = || {
+                let text = parts.next()?;
+                let good = text.is_empty() || text.parse::<f64>().is_ok_and(f64::is_finite);
+                good.then(|| text.to_owned())
+            };
+            let (class, score) = (number()?, number()?);
+            let id = parts.next()?;
+            let hex = |at: usize| u8::from_str_radix(id.get(2 * at..2 * at + 2)?, 16).ok();
+            let id = (0..id.len() / 2).map(hex).collect::<Option<Vec<u8>>>()?;
+            let whole = id.len() == 8 || id.is_empty() && (score.is_empty() || part == PARTS - 1);
+            (whole && parts.next().is_none()).then_some(Spot {
+                place,
+                part,
+                class,
+                score,
+                id,
+            })
+        };
+        parse().ok_or_else(|| Error::bad_request("the cursor is not one of mine"))
+    }
+}
+
+/// Jobs of a queue that are not leased, whole.
+pub async fn passages(store: &Arc<Store>, departure: &Departure) -> Result<Passages> {
+    let mut spot = match &departure.cursor {
+        Some(cursor) => Spot::read(cursor)?,
+        None => Spot::default(),
+    };
+    let extent = match store.shards {
+        1 => 1,
+        _ => spread::refresh(store, &departure.queue).await?.extent,
+    };
+    let mut page = Passages {
+        store: store.identity.clone(),
+        ..Passages::default()
+    };
+    let mut room = ROOM;
+    loop {
+        let left = departure.limit as usize - page.jobs.len().min(departure.limit as usize);
+        if left == 0 || room == 0 {
+            page.next = Some(spot.write());
+            return Ok(page);
+        }
+        let shard = store.place(&departure.queue, spot.place);
+        if spot.part == 0 && spot.id.is_empty() {
+            catch_up(store, shard).await?;
+        }
+        let mut call = store.call(&script::PASSAGES, shard);
+        call.arg(departure.queue.as_str())
+            .arg(spot.part.to_string())
+            .arg(spot.class.as_str())
+            .arg(spot.score.as_str())
+            .arg(spot.id.clone())
+            .arg(left.to_string())
+            .arg(room.to_string());
+        let [now, next, found] = tuple(store.run(call).await?)?;
+        let now = time(now)?;
+        let found: Vec<Bytes> = items(found)?
+            .into_iter()
+            .map(bytes)
+            .collect::<Result<_>>()?;
+        for parts in found.chunks_exact(5) {
+            room = room.saturating_sub(parts[1].len() + parts[2].len());
+            page.jobs.push(passage(parts, now)?);
+        }
+        let next = items(next)?;
+        spot = match next.is_empty() {
+            false => {
+                let [class, score, id] = tuple(crate::link::Value::Array(next))?;
+                Spot {
+                    place: spot.place,
+                    part: spot.part,
+                    class: text(class)?,
+                    score: text(score)?,
+                    id: bytes(id)?.to_vec(),
+                }
+            }
+            true if spot.part + 1 < PARTS => Spot {
+                place: spot.place,
+                part: spot.part + 1,
+                ..Spot::default()
+            },
+            true if spot.place + 1 < extent => Spot {
+                place: spot.place + 1,
+                ..Spot::default()
+            },
+            true => return Ok(page),
+        };
+    }
+}
+
+/// Id, record, life, score, and the hash of the life.
+fn passage(parts: &[Bytes], now: Timestamp) -> Result<Passage> {
+    let wrong = || garbled("a job in parts");
+    let score = match parts[3].is_empty() {
+        true => None,
+        false => {
+            let text = std::str::from_utf8(&parts[3]).map_err(|_| wrong())?;
+            Some(text.parse::<f64>().map_err(|_| wrong())? as i64)
+        }
+    };
+    let hash = std::str::from_utf8(&parts[4]).ok();
+    let hash = hash.and_then(|hash| u64::from_str_radix(hash.get(..16)?, 16).ok());
+    let shown = Shown {
+        id: &parts[0],
+        record: &parts[1],
+        life: &parts[2],
+        score,
+    };
+    shown.passage(now, hash.ok_or_else(wrong)?)
+}
+
+/// Removes jobs that are at another store now.
+pub async fn depart(
+    store: &Arc<Store>,
+    queue: &QueueName,
+    jobs: Vec<Leaving>,
+) -> Result<Vec<Result<()>>> {
+    let shard_of = |job: &Leaving| shard(store, job.id);
+    by_shard(jobs, shard_of, |shard, jobs| {
+        depart_in(store, shard, queue, jobs)
+    })
+    .await
+}
+
+async fn depart_in(
+    store: &Arc<Store>,
+    shard: u16,
+    queue: &QueueName,
+    jobs: Vec<Leaving>,
+) -> Result<Vec<Result<()>>> {
+    let mut call = store.call(&script::DEPART, shard);
+    call.arg(queue.as_str());
+    for job in &jobs {
+        let version = job.version.map(|version| format!("{version:016x}"));
+        call.arg(job.id.0.to_be_bytes())
+            .arg(version.unwrap_or_default());
+    }
+    let answer = bytes(store.run(call).await?)?;
+    if answer.len() != jobs.len() {
+        return Err(garbled("answers to another number of jobs"));
+    }
+    let read = |(answer, job): (&u8, Leaving)| match answer {
+        0 => Err(refusal::no_job(job.id)),
+        1 => Ok(()),
+        2 => Err(refusal::leased(job.id)),
+        _ => Err(refusal::not_as_it_was(job.id)),
+    };
+    Ok(answer.iter().zip(jobs).map(read).collect())
+}
+
+/// Takes a part of a move.
+pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
+    let Adoption {
+        queue,
+        source,
+        run,
+        step,
+    } = adoption;
+    let shard = match step {
+        Part::Jobs(_) => home(store, &queue).await?,
+        // How a move stands is known at home in any case.
+        Part::Look | Part::Begin | Part::End => store.shard_of(&queue),
+    };
+    catch_up(store, shard).await?;
+    let mut call = store.call(&script::ADOPT, shard);
+    call.arg(queue.as_str())
+        .arg(source)
+        .arg(step.as_str())
+        .arg(run.to_be_bytes());
+    let jobs = match step {
+        Part::Jobs(jobs) => jobs,
+        _ => Vec::new(),
+    };
+    for passage in &jobs {
+        let mut own = Pack::default();
+        own.u64(passage.job.id.0).u64(passage.version);
+        let id = passage.job.id.on_shard(shard);
+        call.arg(own.0)
+            .arg(id.0.to_be_bytes())
+            .arg(record(&queue, passage))
+            .arg(life(&queue, passage))
+            .arg(passage.job.run_at.0.to_string());
+    }
+    let [refused, note, answers] = tuple(store.run(call).await?)?;
+    if number(refused)? == 1 {
+        return Err(refusal::another_run(&queue));
+    }
+    let (note, answers) = (bytes(note)?, bytes(answers)?);
+    if answers.len() != jobs.len() * ANSWER {
+        return Err(garbled("answers to another number of jobs"));
+    }
+    let answers = answers.chunks_exact(ANSWER).zip(&jobs);
+    Ok(Adopted {
+        last: last(&note)?,
+        results: answers
+            .map(|(answer, passage)| taken(answer, &queue, passage))
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// The run, and what was taken in last.
+fn last(note: &[u8]) -> Result<Option<Vec<Leaving>>> {
+    if note.is_empty() {
+        return Ok(None);
+    }
+    let mut unpack = Unpack(note);
+    let wrong = || garbled("a note about a move");
+    unpack.u64().ok_or_else(wrong)?;
+    let mut last = Vec::new();
+    while !unpack.0.is_empty() {
+        last.push(Leaving {
+            id: JobId(unpack.u64().ok_or_else(wrong)?),
+            version: Some(unpack.u64().ok_or_else(wrong)?),
+        });
+    }
+    Ok(Some(last))
+}
+
+fn taken(answer: &[u8], queue: &QueueName, passage: &Passage) -> Result<Result<JobId>> {
+    let mut unpack = Unpack(answer);
+    let mut parts = || Some((unpack.u8()?, unpack.u64()?, unpack.u8()?));
+    let (how, id, now) = parts().ok_or_else(|| garbled("an answer about a job"))?;
+    let key = passage.job.key.as_deref().unwrap_or_default();
+    Ok(match how {
+        0 => Ok(JobId(id)),
+        _ => {
+            let state = state(now).ok_or_else(|| garbled("a state"))?;
+            Err(refusal::duplicate_key(key, queue, JobId(id), state))
+        }
+    })
+}
+
+/// What the client once said, with the times of the push and of the end of its life.
+fn record(queue: &QueueName, passage: &Passage) -> Vec<u8> {
+    let job = &passage.job;
+    let mut pack = Pack::default();
+    pack.time(job.created_at);
+    pack.time(
+        job.expires_at
+            .map_or(Timestamp(0), |at| Timestamp(at.0.max(1))),
+    );
+    pack.raw(&pack_spec(queue, &passage.spec()));
+    pack.0
+}
+
+/// What has happened since, if anything has.
+fn life(queue: &QueueName, passage: &Passage) -> Vec<u8> {
+    let job = &passage.job;
+    let mut moments = job.timeline.as_slice();
+    if let [first, rest @ ..] = moments
+        && first.event == Event::Push
+    {
+        moments = rest;
+    }
+    let moments = &moments[..moments.len().min(TIMELINE_LENGTH - 1)];
+    let waits = matches!(job.state, State::Scheduled | State::Ready);
+    if waits && moments.is_empty() && job.attempt == 0 && !passage.front {
+        return Vec::new();
+    }
+    let reason = match job.dead {
+        None => 0,
+        Some(DeadReason::Failed) => 1,
+        Some(DeadReason::Vanished) => 2,
+        Some(DeadReason::Buried) => 3,
+        Some(DeadReason::Expired) => 4,
+    };
+    pack_life(queue, passage, reason, moments)
+}

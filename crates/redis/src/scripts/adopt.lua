@@ -1,0 +1,124 @@
+
+-- Jobs of another store: (nothing) -> scheduled, ready, dead, done, in one step with the note that they are here
+--
+-- KEYS  1 the root of the shard   2 one that is never there
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the queue   4 the store that they come from
+--       5 what to do: 'look' only says how the move stands, 'begin' makes this run the only one to take jobs from, 'jobs' takes
+--       some, 'end' forgets the move   6 the run, 8 bytes
+--       then for each job its id at the source and its version there (16 bytes), its id here, its record, its life or nothing,
+--       and its due time
+-- ->    1 if another run has begun since, else 0; the note, if there is one; and for each job 10 bytes: how:1 id:8 state:1
+
+local DAY = 86400000
+local notes, source, act, run = K_NOTES .. ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local note = redis.call('HGET', notes, source)
+
+if act == 'look' or act == 'end' and not note then return { 0, note or '', '' } end
+upkeep(100)
+local q = queue_of(ARGV[3])
+if act == 'begin' then
+  note = run .. string.sub(note or '', 9)
+  redis.call('HSET', notes, source, note)
+  if q.new then
+    redis.call('HSET', K_QUEUE .. q.name, 'accepted', q.accepted)
+    redis.call('ZADD', K_QUEUES, 0, q.name)
+  end
+  save()
+  publish()
+  return { 0, note, '' }
+end
+if not note or string.sub(note, 1, 8) ~= run then
+  save()
+  publish()
+  return { 1, '', '' }
+end
+if act == 'end' then
+  redis.call('HDEL', notes, source)
+  save()
+  publish()
+  return { 0, '', '' }
+end
+
+local function ms_of(id)
+  local high, low = struct.unpack('>I4I4', id)
+  return high * 1024 + math.floor(low / 4194304), low
+end
+
+local function is_newer(id, other)
+  local ms, low = ms_of(id)
+  local other_ms, other_low = ms_of(other)
+  return ms > other_ms or ms == other_ms and low > other_low
+end
+
+-- Which jobs have an id that nobody has, and the newest of these ids.
+local taken, newest, own = {}, redis.call('HGET', K_META, 'id') or NOBODY, {}
+for i = 7, #ARGV, 5 do
+  local id = ARGV[i + 1]
+  if id ~= NOBODY and not taken[id] and ms_of(id) <= now + DAY and redis.call('HSTRLEN', K_JOBS, id) == 0 then
+    taken[id], own[i] = true, true
+  end
+end
+for id in pairs(taken) do
+  if is_newer(id, newest) then newest = id end
+end
+-- New ids lie behind all that come along.
+if newest ~= NOBODY then redis.call('HSET', K_META, 'id', newest) end
+
+-- The times at which a done job is forgotten, or its key.
+local function done_timer(job)
+  local at = job.kept > now and job.kept or job.held
+  return job.held > now and math.min(at, job.held) or at
+end
+
+local function place(job)
+  if job.state == DONE then
+    q.done = q.done + 1
+    if job.kept > now then redis.call('ZADD', K_DONE .. q.name, job.ended, job.id) end
+    redis.call('ZADD', K_TIMERS, done_timer(job), job.id)
+    return
+  end
+  q.bytes = q.bytes + job.size
+  if job.state == DEAD then
+    redis.call('ZADD', K_DEAD .. q.name, job.ended, job.id)
+    if job.reason == EXPIRED then q.expired = q.expired + 1 else q.dead = q.dead + 1 end
+    return
+  end
+  if job.expires > 0 then redis.call('ZADD', K_TIMERS, job.expires, job.id) end
+  join(q, job)
+end
+
+local function adopt(i)
+  local record, life = ARGV[i + 2], ARGV[i + 3]
+  local job = open(ARGV[i + 1], record, life ~= '' and life or nil)
+  job.due = tonumber(ARGV[i + 4])
+  local holder = job.key and holder_of(q.name, job.key)
+  local holds = job.key and (job.state ~= DONE or job.held > now)
+  if holds and holder then
+    if job.state ~= DONE or job.kept > now then
+      return struct.pack('>Bc8B', DUPLICATE, holder.id, state_of(q, holder))
+    end
+    -- Nothing but the key is left of it, and somebody else sees to that.
+    q.accepted, q.done = q.accepted + 1, q.done + 1
+    return struct.pack('>Bc8B', NEW, holder.id, 3)
+  end
+  if not own[i] then job.id = next_id() end
+  redis.call('HSET', K_JOBS, job.id, record)
+  if life ~= '' then redis.call('HSET', K_LIVES, job.id, life) end
+  if job.key and not holder then redis.call('HSET', K_KEYS_OF .. q.name, job.key, job.id) end
+  q.accepted = q.accepted + 1
+  place(job)
+  return struct.pack('>Bc8B', NEW, job.id, 0)
+end
+
+local answers, last = {}, { run }
+for i = 7, #ARGV, 5 do
+  local answer = adopt(i)
+  answers[#answers + 1] = answer
+  if string.byte(answer) == NEW then last[#last + 1] = ARGV[i] end
+end
+note = table.concat(last)
+redis.call('HSET', notes, source, note)
+save_ids()
+save()
+publish()
+return { 0, note, table.concat(answers) }
