@@ -17,7 +17,7 @@ const UNDER_WAY: usize = 2;
 /// How many items one batch has at most, unless a single call has more.
 const ITEMS: usize = 500;
 /// How many items are worth a batch of their own.
-const WORTH: usize = 25;
+const WORTH: usize = 50;
 
 /// Gathers calls with items of one kind, each of which gets an answer.
 pub struct Gather<T, R> {
@@ -179,12 +179,12 @@ mod tests {
     #[tokio::test]
     async fn who_come_at_the_same_moment_travel_in_two_batches() {
         assert_eq!(batches(4, 100).await, [200, 200]);
-        assert_eq!(batches(2, 25).await, [25, 25]);
+        assert_eq!(batches(2, 50).await, [50, 50]);
     }
 
     #[tokio::test]
     async fn few_items_travel_together() {
-        assert_eq!(batches(40, 1).await, [40]);
+        assert_eq!(batches(64, 1).await, [64]);
         assert_eq!(batches(1, 100).await, [100]);
     }
 }
