@@ -14,15 +14,18 @@
 //! | H6 nothing comes back after its ack | [`Kind::Resurrected`] |
 //! | H7 attempts are 1, 2, 3… | [`Kind::Attempts`] |
 //! | H8 dead letters are complete, the books agree | [`Kind::DeadLetter`], [`Kind::Books`] |
+//! | H9 the most urgent first, then who came first | [`Kind::Order`] |
 //! | H10 every further delivery has a reason | [`Kind::Unexplained`] |
 //! | H11 one key, one job | [`Kind::KeyTwice`] |
 //!
-//! Not covered: jobs that are delivered at most once (`ttr` zero), deletes and reschedules. A history must have none.
+//! Not covered: jobs that are delivered at most once (`ttr` zero), deletes and reschedules, priorities that change, and queues
+//! that are paused, fair or limited. A history must have none.
 
 mod cases;
 mod ending;
 mod gather;
 mod leases;
+mod order;
 mod report;
 
 use std::collections::BTreeMap;
@@ -61,6 +64,8 @@ pub enum Kind {
     Books,
     /// Handed out again without expiry, failure, release, kick, fault or unknown answer.
     Unexplained,
+    /// Handed out though another one of its queue was first.
+    Order,
     /// One key made two jobs.
     KeyTwice,
 }
@@ -264,6 +269,7 @@ pub fn check(history: &History, end: &FinalState, rules: &Rules) -> Verdict {
         ending::check(&mut judge);
         anomalies.append(&mut judge.anomalies);
     }
+    anomalies.extend(order::check(&cases));
     anomalies.extend(ending::keys(&cases));
     anomalies.extend(ending::unseen_leases(&cases));
     if let Some(books) = end.books {

@@ -7,7 +7,7 @@
 //! On disk an event is one line, written with one call, so that a killed process leaves whole lines:
 //!
 //! ```text
-//! 1718000000123456 3 17 push invoke hash=9f1c5a0e77aa1234 key=q/k7 window=60000 limit=5
+//! 1718000000123456 3 17 push invoke hash=9f1c5a0e77aa1234 queue=q priority=1024 key=q/k7 window=60000 limit=5
 //! 1718000000123789 3 17 push ok id=42 due=1718000000200 state=scheduled how=new
 //! ```
 //!
@@ -165,6 +165,10 @@ pub struct Event {
     pub due: Option<u64>,
     /// The [`hash`] of the payload.
     pub hash: Option<u64>,
+    /// The queue that a job is pushed into.
+    pub queue: Option<String>,
+    /// How urgent it is there.
+    pub priority: Option<u32>,
     /// The queue and the key in it, as one name.
     pub key: Option<String>,
     /// How long the key stays taken after the job was done, in milliseconds.

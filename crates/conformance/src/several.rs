@@ -104,6 +104,10 @@ impl Engine for Several {
         self.engines.iter().try_for_each(|engine| engine.health())
     }
 
+    fn repaired(&self) -> u64 {
+        self.engines.iter().map(|engine| engine.repaired()).sum()
+    }
+
     async fn close(&self) -> Result<()> {
         for engine in &self.engines {
             engine.close().await?;

@@ -196,6 +196,8 @@ fn pushing(job: &NewJob) -> Event {
     Event {
         op: Op::Push,
         hash: Some(hash(&job.spec.payload)),
+        queue: Some(job.queue.to_string()),
+        priority: Some(job.spec.priority),
         key: key.map(|key| format!("{}/{}", job.queue, key.name)),
         window: key.map(|key| millis(key.window)),
         limit: Some(job.spec.max_attempts),

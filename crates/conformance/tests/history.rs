@@ -41,6 +41,8 @@ fn full() -> Event {
         deadline: Some(8),
         due: Some(9),
         hash: Some(10),
+        queue: Some("a queue".to_owned()),
+        priority: Some(7),
         key: Some("q/100% of\nall %20".to_owned()),
         window: Some(11),
         limit: Some(12),

@@ -107,6 +107,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether the engine can still keep its promises; the error says why not.
     fn health(&self) -> Result<()>;
 
+    /// How much the engine has found wrong in its store and put right by itself since it was opened. One that alone writes to
+    /// its store has nothing to find.
+    fn repaired(&self) -> u64 {
+        0
+    }
+
     /// Makes everything durable and stops. Later calls are answered `unavailable`.
     async fn close(&self) -> Result<()>;
 }

@@ -351,6 +351,11 @@ impl Service {
         self.engine.health()
     }
 
+    /// How much the engine has put right by itself since it was opened.
+    pub fn repaired(&self) -> u64 {
+        self.engine.repaired()
+    }
+
     /// Makes everything durable and stops.
     pub async fn close(&self) -> Result<()> {
         self.engine.close().await

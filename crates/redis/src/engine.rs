@@ -94,11 +94,6 @@ impl RedisEngine {
         })
     }
 
-    /// How much the auditor has put right since the store was opened.
-    pub fn repaired(&self) -> u64 {
-        self.store.repaired.load(Ordering::Relaxed)
-    }
-
     /// Looks at all jobs now and puts right what it finds, without waiting for the auditor; says how much that was.
     pub async fn repair(&self) -> Result<u64> {
         auditor::repair(&self.store).await
@@ -436,6 +431,10 @@ impl Engine for RedisEngine {
     fn health(&self) -> Result<()> {
         self.store.open()?;
         self.desks.iter().try_for_each(|desk| desk.health())
+    }
+
+    fn repaired(&self) -> u64 {
+        self.store.repaired.load(Ordering::Relaxed)
     }
 
     async fn close(&self) -> Result<()> {

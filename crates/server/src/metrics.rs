@@ -82,6 +82,8 @@ pub struct Snapshot {
     pub started_at: Timestamp,
     /// Whether the engine is well.
     pub healthy: bool,
+    /// How much the engine has put right by itself.
+    pub repaired: u64,
 }
 
 impl Metrics {
@@ -155,6 +157,13 @@ fn register_server(registry: &mut Registry, snapshot: &Snapshot) {
         "healthy",
         "1 while the engine can keep its promises",
         healthy,
+    );
+    let repaired: Counter = Counter::default();
+    repaired.inc_by(snapshot.repaired);
+    registry.register(
+        "repaired",
+        "What the engine found wrong in its store and put right since the start",
+        repaired,
     );
     let version = Family::<Labels<1>, Gauge>::default();
     let own = [("version", env!("CARGO_PKG_VERSION").to_owned())];

@@ -9,6 +9,9 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+/// Longer than anything takes; only a broken test waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Towards the server, or back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -96,14 +99,14 @@ impl Proxy {
     /// Waits until at least so many connections have something that does not get through.
     pub async fn until_held(&mut self, connections: usize) {
         let held = self.held.wait_for(|held| *held >= connections);
-        let held = tokio::time::timeout(crate::server::PATIENCE, held).await;
+        let held = tokio::time::timeout(PATIENCE, held).await;
         held.expect("somebody sends something").unwrap();
     }
 
     /// Waits until nothing is held back any more.
     pub async fn until_free(&mut self) {
         let free = self.held.wait_for(|held| *held == 0);
-        let free = tokio::time::timeout(crate::server::PATIENCE, free).await;
+        let free = tokio::time::timeout(PATIENCE, free).await;
         free.expect("everything arrives or is given up").unwrap();
     }
 }

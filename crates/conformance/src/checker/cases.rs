@@ -47,6 +47,10 @@ pub(super) struct Push {
     /// The process and the number of the call.
     pub call: (u32, u64),
     pub hash: Option<u64>,
+    pub queue: Option<String>,
+    pub priority: Option<u32>,
+    /// The state of the job that it made.
+    pub state: Option<State>,
     pub key: Option<String>,
     pub window: Option<u64>,
     pub max_attempts: Option<u32>,

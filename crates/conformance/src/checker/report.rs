@@ -104,6 +104,7 @@ impl fmt::Display for Kind {
             Kind::DeadLetter => "dead letter",
             Kind::Books => "books",
             Kind::Unexplained => "unexplained",
+            Kind::Order => "order",
             Kind::KeyTwice => "key twice",
         })
     }

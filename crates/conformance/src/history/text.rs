@@ -26,6 +26,8 @@ impl fmt::Display for Event {
         field(f, "deadline", self.deadline)?;
         field(f, "due", self.due)?;
         field(f, "hash", self.hash.map(|hash| format!("{hash:016x}")))?;
+        field(f, "queue", self.queue.as_deref().map(escape))?;
+        field(f, "priority", self.priority)?;
         field(f, "key", self.key.as_deref().map(escape))?;
         field(f, "window", self.window)?;
         field(f, "limit", self.limit)?;
@@ -90,6 +92,8 @@ fn set(event: &mut Event, name: &str, value: &str) -> Result<(), String> {
             let hash = u64::from_str_radix(value, 16);
             event.hash = Some(hash.map_err(|_| format!("hash {value:?}"))?);
         }
+        "queue" => event.queue = Some(unescape(value)),
+        "priority" => event.priority = Some(number(name, value)?),
         "key" => event.key = Some(unescape(value)),
         "window" => event.window = Some(number(name, value)?),
         "limit" => event.limit = Some(number(name, value)?),

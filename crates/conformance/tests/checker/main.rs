@@ -2,6 +2,7 @@
 
 mod ends;
 mod leases;
+mod order;
 mod story;
 
 use auxo_conformance::checker::{Kind, Outcome, Rules, check};

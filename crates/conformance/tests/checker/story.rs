@@ -70,6 +70,30 @@ impl Story {
         self
     }
 
+    /// Ready at once, in a queue and with a priority.
+    pub fn pushed_to(&mut self, queue: &str, priority: u32, id: u64) -> &mut Story {
+        self.push(id, Phase::Ok);
+        let last = self.history.events.len() - 1;
+        let events = &mut self.history.events;
+        events[last].state = Some(State::Ready);
+        events[last - 1].queue = Some(queue.to_owned());
+        events[last - 1].priority = Some(priority);
+        self
+    }
+
+    /// The second is told while the first, one call, is under way.
+    pub fn meanwhile(
+        &mut self,
+        first: impl FnOnce(&mut Story) -> &mut Story,
+        second: impl FnOnce(&mut Story) -> &mut Story,
+    ) -> &mut Story {
+        first(self);
+        let answer = self.history.events.pop().expect("an answer");
+        second(self);
+        self.history.events.push(answer);
+        self
+    }
+
     pub fn push(&mut self, id: u64, phase: Phase) -> &mut Story {
         self.push_with(id, id, None, phase, Accepted::New)
     }

@@ -6,13 +6,10 @@
 use std::time::{Duration, Instant};
 
 use crate::load::{Load, Plan};
-use crate::servers::{Reply, SentinelSet, wait};
+use crate::servers::{SentinelSet, wait};
 use crate::tale::{count, judge};
 
 const FAILOVERS: u64 = 2;
-/// After how long without an answer a primary is taken for dead. Sentinels choose no replica that was cut off from the primary
-/// for ten times as long before they noticed: with a second, one tilt is the end of all failovers.
-const DOWN_AFTER: &str = "5000";
 /// How long a primary goes on without replicas.
 const MAX_LAG: Duration = Duration::from_secs(10);
 
@@ -59,15 +56,7 @@ async fn fail_over(options: &str) -> (SentinelSet, Load, Vec<Fault>) {
         &lag,
     ];
     let mut set = tokio::task::block_in_place(|| SentinelSet::start_with(&careful));
-    for sentinel in &set.sentinels {
-        sentinel.ask(&[
-            "SENTINEL",
-            "SET",
-            "main",
-            "down-after-milliseconds",
-            DOWN_AFTER,
-        ]);
-    }
+    set.be_patient();
     let url = set.url(options);
     let mut load = Load::start(Plan {
         urls: vec![url.clone(), url],
@@ -100,7 +89,7 @@ async fn fail_over(options: &str) -> (SentinelSet, Load, Vec<Fault>) {
                 // It learns from the sentinels that it is a replica now.
                 _ => set.servers[index].resume(),
             }
-            wait("the set is whole again", || is_whole(&set));
+            wait("the set is whole again", || set.is_whole());
         });
         faults.push(Fault {
             began: at,
@@ -117,18 +106,4 @@ async fn fail_over(options: &str) -> (SentinelSet, Load, Vec<Fault>) {
         times.len()
     );
     (set, load, faults)
-}
-
-/// Whether whom the sentinels name is the primary, and both others follow it. On a busy machine it may be replaced meanwhile.
-fn is_whole(set: &SentinelSet) -> bool {
-    let mut primary = set.servers[set.primary_index()].client();
-    let mut ask = |command: &[&str]| primary.try_ask(command).ok();
-    let Some(Reply::Array(role)) = ask(&["ROLE"]) else {
-        return false;
-    };
-    let followed = matches!(role.get(2), Some(Reply::Array(replicas)) if replicas.len() == 2);
-    // One that is only just connected does not confirm at once.
-    followed
-        && ask(&["SET", "a change", "for all"]).is_some()
-        && ask(&["WAIT", "2", "1000"]) == Some(Reply::Int(2))
 }

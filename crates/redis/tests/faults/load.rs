@@ -3,6 +3,7 @@
 //! A producer takes a key and pushes it again and again until it is answered. A worker waits for jobs, for longer than any
 //! test takes, and acks them; an ack without an answer is unknown and left at that.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -61,6 +62,8 @@ struct Floor {
     room: Semaphore,
     pushed: watch::Sender<u64>,
     settled: watch::Sender<u64>,
+    /// How many of both each client had.
+    moved: watch::Sender<BTreeMap<u32, u64>>,
     unavailable: AtomicU64,
     unknown: AtomicU64,
     /// Of the last engine.
@@ -94,6 +97,7 @@ impl Load {
             room: Semaphore::new(BACKLOG),
             pushed: watch::Sender::new(0),
             settled: watch::Sender::new(0),
+            moved: watch::Sender::default(),
             unavailable: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
             failed_last: AtomicU64::new(0),
@@ -139,6 +143,18 @@ impl Load {
         };
         tokio::join!(more(&self.floor.pushed), more(&self.floor.settled));
         began.elapsed()
+    }
+
+    /// Waits until every producer has got an answer more, and every worker has done a job more.
+    pub async fn everybody_goes_on(&self) {
+        let mut done = self.floor.moved.subscribe();
+        let before = done.borrow().clone();
+        let more = |now: &BTreeMap<u32, u64>| {
+            let moved = |(worker, jobs): (&u32, &u64)| before.get(worker) < Some(jobs);
+            now.iter().filter(|it| moved(*it)).count() == 2 * CLIENTS as usize
+        };
+        let all = tokio::time::timeout(PATIENCE, done.wait_for(more)).await;
+        all.expect("everybody goes on").expect("clients that live");
     }
 
     /// How many jobs were pushed so far.
@@ -218,6 +234,14 @@ struct Member {
     floor: Arc<Floor>,
 }
 
+impl Member {
+    fn moved(&self) {
+        self.floor
+            .moved
+            .send_modify(|moved| *moved.entry(self.process).or_default() += 1);
+    }
+}
+
 /// A client that found nobody asks again soon.
 async fn rest() {
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -241,6 +265,7 @@ async fn produce(member: Member) {
         number += 1;
         push_until_answered(&member, number).await;
         floor.pushed.send_modify(|count| *count += 1);
+        member.moved();
     }
 }
 
@@ -301,6 +326,7 @@ async fn settle(member: &Member, leased: Leased) {
         Ok(settled) => {
             assert_eq!(settled.id, token.job, "an answer to another call");
             member.floor.settled.send_modify(|count| *count += 1);
+            member.moved();
         }
         // It took longer than the lease, because Redis was away.
         Err(error) if error.code() == Code::LeaseLost => {}

@@ -1,7 +1,10 @@
-//! What goes wrong around Redis while it is used: kills, failovers, cut and slow connections, outages; and several processes
-//! that share it. The servers are real, and so are the loads; an engine of its own stands for each process, unless a test
+//! What goes wrong around Redis while it is used: kills, failovers, cut and slow connections, partitions, outages; and several
+//! processes that share it. The servers are real, and so are the loads; an engine of its own stands for each process, unless a test
 //! needs one that can be killed.
 
+#[allow(dead_code, reason = "the tests of the server use the rest")]
+#[path = "../../../auxo/tests/faults/proxy.rs"]
+mod proxy;
 #[path = "../servers/mod.rs"]
 mod servers;
 
@@ -11,9 +14,11 @@ mod tale;
 
 mod away;
 mod clocks;
+mod cut_off;
 mod failovers;
 mod hiccups;
 mod kills;
+mod partitions;
 mod power;
 mod shards;
 mod together;

@@ -9,6 +9,7 @@ const NAME: &str = "main";
 pub struct SentinelSet {
     /// The servers; the first was started as the primary.
     pub servers: Vec<Server>,
+    ports: Vec<u16>,
     /// The sentinels.
     pub sentinels: Vec<Server>,
 }
@@ -28,17 +29,29 @@ impl SentinelSet {
             "1",
         ];
         fast.extend(args);
-        let primary = Server::start(&fast);
-        let port = primary.port().to_string();
-        let replica = || {
-            let mut args = fast.clone();
-            args.extend(["--replicaof", "127.0.0.1", &port]);
-            Server::start(&args)
+        let servers: Vec<Server> = (0..3).map(|_| Server::start(&fast)).collect();
+        let ports = servers.iter().map(Server::port).collect();
+        SentinelSet::around(servers, ports)
+    }
+
+    /// Makes the first of these servers the primary of the others, and watches all. The ports are those by which they know
+    /// each other, and clients them.
+    pub fn around(servers: Vec<Server>, ports: Vec<u16>) -> SentinelSet {
+        let primary = ports[0].to_string();
+        for (server, port) in servers.iter().zip(&ports) {
+            let port = port.to_string();
+            server.ask(&["CONFIG", "SET", "replica-announce-port", &port]);
+        }
+        for replica in &servers[1..] {
+            replica.ask(&["REPLICAOF", "127.0.0.1", &primary]);
+        }
+        servers[0].wait_for_replicas(servers.len() - 1);
+        let sentinels = (0..3).map(|_| sentinel(&primary)).collect();
+        let set = SentinelSet {
+            servers,
+            ports,
+            sentinels,
         };
-        let servers = vec![primary, replica(), replica()];
-        servers[0].wait_for_replicas(2);
-        let sentinels = (0..3).map(|_| sentinel(&port)).collect();
-        let set = SentinelSet { servers, sentinels };
         set.wait_until_complete();
         set
     }
@@ -57,7 +70,7 @@ impl SentinelSet {
     /// The index of the server that is the primary.
     pub fn primary_index(&self) -> usize {
         let port = self.primary();
-        let found = self.servers.iter().position(|server| server.port() == port);
+        let found = self.ports.iter().position(|known| *known == port);
         found.expect("a server that we started")
     }
 
@@ -77,10 +90,37 @@ impl SentinelSet {
     /// Waits until all sentinels name another primary than this one.
     pub fn wait_for_another_primary(&self, before: u16) {
         wait("there is another primary", || {
-            self.sentinels
-                .iter()
-                .all(|sentinel| primary(sentinel) != before)
+            self.has_another_primary(before)
         });
+    }
+
+    /// Whether all sentinels name another primary than this one.
+    pub fn has_another_primary(&self, before: u16) -> bool {
+        let mut sentinels = self.sentinels.iter();
+        sentinels.all(|sentinel| primary(sentinel) != before)
+    }
+
+    /// Lets the sentinels take a primary for dead after five seconds without an answer, not after one. One that got no time to
+    /// run for two seconds does nothing for half a minute, and after that chooses no replica that was cut off from its primary
+    /// for more than ten times as long: with a second, that is the end of all failovers.
+    pub fn be_patient(&self) {
+        for sentinel in &self.sentinels {
+            sentinel.ask(&["SENTINEL", "SET", NAME, "down-after-milliseconds", "5000"]);
+        }
+    }
+
+    /// Whether whom the sentinels name is the primary, and both others follow it. On a busy machine it may be replaced meanwhile.
+    pub fn is_whole(&self) -> bool {
+        let mut primary = self.servers[self.primary_index()].client();
+        let mut ask = |command: &[&str]| primary.try_ask(command).ok();
+        let Some(Reply::Array(role)) = ask(&["ROLE"]) else {
+            return false;
+        };
+        let followed = matches!(role.get(2), Some(Reply::Array(replicas)) if replicas.len() == 2);
+        // One that is only just connected does not confirm at once.
+        followed
+            && ask(&["SET", "a change", "for all"]).is_some()
+            && ask(&["WAIT", "2", "1000"]) == Some(Reply::Int(2))
     }
 
     fn wait_until_complete(&self) {

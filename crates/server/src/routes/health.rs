@@ -65,6 +65,7 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
         tally: app.service.tally(),
         started_at: app.started_at,
         healthy,
+        repaired: app.service.repaired(),
     };
     let text = app.metrics.text(&snapshot);
     let text = text.map_err(|error| Error::new(Code::Internal, error.to_string()))?;

@@ -82,6 +82,10 @@ impl Engine for Brittle {
         self.hold();
         self.engine.health()
     }
+
+    fn repaired(&self) -> u64 {
+        7
+    }
 }
 
 /// A server over a brittle engine, and what breaks it.
@@ -171,4 +175,11 @@ async fn a_watcher_whose_beginning_panicked_does_not_silence_the_next() {
     let mut watcher = Watcher::new(&bench, "", "").await;
     bench.push("q", "{}").await;
     assert_eq!(watcher.next().await.1, "push");
+}
+
+#[tokio::test]
+async fn what_an_engine_put_right_by_itself_is_in_the_metrics() {
+    let (bench, _) = brittle().await;
+    let text = bench.get("/metrics").await.text;
+    assert!(text.contains("auxo_repaired_total 7"), "{text}");
 }
