@@ -37,6 +37,8 @@ const ASKS: usize = 256;
 const JOBS: usize = 1000;
 /// Of how many queues is remembered when they were last asked for.
 const NAMES: usize = 10_000;
+/// How often a queue that is spread is helped out before others have their turn.
+const TURNS: usize = 8;
 /// How often schedules that stay due are tried before what is read is read without them.
 const TICKS: usize = 3;
 
@@ -336,10 +338,16 @@ impl Desk {
     /// A lease of a queue that is spread ended, and nobody here has a use for the room that it left: its next shard may have.
     fn tell_next(&self, store: &Store, round: &Round, said: &[Said]) {
         for said in said.iter().filter(|said| said.spare) {
-            let Some(others) = round.told.get(&said.queue).filter(|others| **others > 0) else {
-                continue;
-            };
             let shards = store.reach(&said.queue);
+            let others = match round.told.get(&said.queue) {
+                Some(others) => *others,
+                // Nobody could be told while nobody waited here, and somebody of this process may have looked for it in vain.
+                None if store.spreads.lacks_room(&said.queue) => shards.len() as u16 - 1,
+                None => 0,
+            };
+            if others == 0 {
+                continue;
+            }
             let here = shards.iter().position(|shard| *shard == self.shard);
             let next = here.map(|here| shards[(here + 1) % shards.len()]);
             if let Some(desk) = next.and_then(|next| store.desk(next)) {
@@ -398,15 +406,23 @@ impl Desk {
     /// Asks for jobs, after the schedules that are due.
     async fn ask(&self, store: &Arc<Store>, round: &Round) -> Result<Look> {
         let (asks, at_hand) = (&round.asks, round.at_hand);
-        let asked = tokio::time::Instant::now();
         let mut all = look(store, self.shard, asks, false, &[]).await?;
         if all.ticks != Ticks::None {
             tick(store, self.shard, &all).await;
             all = look(store, self.shard, asks, true, &[]).await?;
         }
+        let asked = tokio::time::Instant::now();
         // A queue that is spread may lack here what it has elsewhere. Who only looks whether there is something at hand has others
         // to ask first.
-        while !all.said.is_empty() && !at_hand {
+        for turn in 0.. {
+            if all.said.is_empty() || at_hand {
+                break;
+            }
+            if turn == TURNS {
+                // Others are always quicker; let them.
+                all.again = sooner(all.again, Some(all.now.plus(AFTER_A_FAILURE)));
+                break;
+            }
             let help = spread::help(store, self.shard, &all.said, asked).await?;
             let open = |at: &usize| all.lent[*at].is_empty();
             let open: Vec<usize> = (0..asks.len()).filter(open).collect();

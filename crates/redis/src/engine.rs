@@ -211,8 +211,8 @@ impl RedisEngine {
                 Err(error) => away = Some(error),
             }
         }
-        // Stable: within a shard they are in the order in which they were lent.
-        leased.sort_by_key(|leased| (leased.job.priority, leased.job.run_at));
+        // Stable: what a shard lent stays in the order in which it was lent.
+        leased.sort_by_key(|leased| leased.job.priority);
         (leased, away)
     }
 

@@ -1,5 +1,6 @@
 //! Pushes: jobs that differ in nothing a script must know travel as one run.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,7 +44,7 @@ pub enum Came {
 }
 
 /// Why a push must be planned anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
     /// The queue is spread otherwise, or about to be.
     Elsewhere,
@@ -62,6 +63,12 @@ impl Planned {
             rest: Vec::new(),
             job,
         }
+    }
+
+    /// As the queue is known to be spread now.
+    fn anew(self, store: &Store) -> Planned {
+        let turn = store.turns.fetch_add(1, Ordering::Relaxed);
+        Planned::new(store, self.job, turn)
     }
 
     /// Where its queue is, or by its key, or in turns.
@@ -105,8 +112,7 @@ pub async fn plan_again(store: &Arc<Store>, again: (Planned, Why)) -> Result<Res
     match why {
         Why::Elsewhere => {
             spread::refresh(store, &queue).await?;
-            let turn = store.turns.fetch_add(1, Ordering::Relaxed);
-            Ok(Ok(Planned::new(store, planned.job, turn)))
+            Ok(Ok(planned.anew(store)))
         }
         Why::Free => {
             planned.shard = planned.rest.remove(0);
@@ -362,8 +368,26 @@ pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Resul
             break;
         }
         let (mut places, mut planned) = (Vec::new(), Vec::new());
-        for (place, next) in again.drain(..) {
-            match plan_again(store, next).await.unwrap_or_else(Err) {
+        // What is true of one job of a queue is true of the next.
+        let mut known: HashMap<(QueueName, Why), Option<Error>> = HashMap::new();
+        for (place, (next, why)) in again.drain(..) {
+            let queue = next.job.queue.clone();
+            let next = match known.get(&(queue.clone(), why)) {
+                Some(Some(error)) => Err(error.clone()),
+                Some(None) => Ok(next.anew(store)),
+                None => {
+                    let next = plan_again(store, (next, why)).await.unwrap_or_else(Err);
+                    match why {
+                        Why::Elsewhere => drop(known.insert((queue, why), None)),
+                        Why::Full(Limit::Jobs) if next.is_err() => {
+                            known.insert((queue, why), next.as_ref().err().cloned());
+                        }
+                        _ => {}
+                    }
+                    next
+                }
+            };
+            match next {
                 Ok(next) => {
                     places.push(place);
                     planned.push(next);

@@ -53,6 +53,7 @@ const ORDERED: &[&str] = &[
     "push::ids_rise_in_a_crowded_millisecond",
     "push::ids_rise_with_every_push",
     "settle::a_batch_of_ends_is_answered_per_item",
+    "settle::a_failure_without_a_wait_is_ready_at_once",
     // To spread a queue makes it.
     "topics::a_message_that_nobody_wants_is_no_error",
     "topics::two_subscriptions_of_one_queue_make_two_jobs",
