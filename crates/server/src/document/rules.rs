@@ -77,7 +77,8 @@ fn apply_to_shape(name: &str, shape: &mut Value, limits: &Limits) {
     for part in list(shape, "oneOf") {
         apply_to_shape(name, part, limits);
     }
-    let is_sent = shape["additionalProperties"] == false;
+    // This one is also answered, and sent back as it is.
+    let is_sent = shape["additionalProperties"] == false || name == "Leaving";
     let fields = shape.get_mut("properties").and_then(Value::as_object_mut);
     for (field, schema) in fields.into_iter().flatten() {
         if is_any(schema) {
@@ -144,7 +145,12 @@ fn field(shape: &str, name: &str, limits: &Limits) -> Option<Value> {
         (_, "max") => json!({ "minimum": 1, "maximum": limits.batch }),
         (_, "limit") => json!({ "minimum": 1, "maximum": limits.page }),
         (_, "max_attempts") => json!({ "minimum": 1, "maximum": limits.max_attempts }),
-        (_, "max_leased" | "count" | "burst" | "max_jobs" | "shards") => json!({ "minimum": 1 }),
+        (_, "max_leased" | "count" | "burst" | "max_jobs") => json!({ "minimum": 1 }),
+        (_, "shards") => json!({ "minimum": 1, "maximum": u16::MAX }),
+        ("Adoption", "source") => json!({ "minLength": 1 }),
+        ("Leaving", "id" | "version") | ("Adoption", "run") => {
+            json!({ "pattern": ID, "format": "id" })
+        }
         (_, "factor") => json!({ "minimum": 1, "maximum": limits.backoff_factor }),
         (_, "delays") => json!({ "minItems": 1, "maxItems": limits.backoff_delays }),
         ("Filter", "state") => json!({

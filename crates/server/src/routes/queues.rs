@@ -46,7 +46,10 @@ pub async fn show(State(app): State<Arc<App>>, InQueue(queue): InQueue) -> Answe
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
     request_body = schema::QueueConfig,
-    responses((status = 200, description = "the queue", body = schema::Queue))
+    responses(
+        (status = 200, description = "the queue", body = schema::Queue),
+        (status = 409, description = "the store has fewer shards than that", body = schema::Problem, content_type = "application/problem+json"),
+    )
 )]
 pub async fn set(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
     let _alone = app.changing.lock().await;
