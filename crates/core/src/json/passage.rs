@@ -10,7 +10,7 @@ use super::fields::{Fields, boolean, each, parsed, string, u64, word};
 use super::parse::{items, job_of, results};
 use super::show;
 use crate::engine::Cursor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::job::QueueName;
 use crate::passage::{Adopted, Adoption, Leaving, Passage, Passages, Step};
 use crate::time::Base;
@@ -171,16 +171,21 @@ pub fn read_adoption(queue: QueueName, body: &[u8], most: usize) -> Result<Adopt
     let run = fields.need("run", number)?;
     let steps = [Step::Look, Step::Begin, Step::Jobs(Vec::new()), Step::End];
     let steps = steps.map(|step| (step.as_str(), step.clone()));
-    let step = match fields.need("step", word(&steps))? {
-        Step::Jobs(_) => {
-            let item = |raw| {
-                let mut passage = passage(&mut Fields::item(raw)?)?;
-                passage.job.queue = queue.clone();
-                Ok(passage)
-            };
-            Step::Jobs(fields.need("jobs", each("a list", most, item))?)
+    let step = fields.need("step", word(&steps))?;
+    let item = |raw| {
+        let mut passage = passage(&mut Fields::item(raw)?)?;
+        passage.job.queue = queue.clone();
+        Ok(passage)
+    };
+    let jobs = fields.get("jobs", each("a list", most, item))?;
+    let jobs = jobs.unwrap_or_default();
+    let step = match step {
+        Step::Jobs(_) => Step::Jobs(jobs),
+        step if jobs.is_empty() => step,
+        step => {
+            let text = format!("jobs: go with the step jobs, not with {}", step.as_str());
+            return Err(Error::new(Code::Conflict, text));
         }
-        step => step,
     };
     fields.finish()?;
     Ok(Adoption {
