@@ -11,7 +11,7 @@ use crate::command::{self, Ran};
 use crate::started::Started;
 
 /// Longer than anything takes; only a broken test waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A server that may be down.
 pub struct Server {

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::command::auxo;
 
 /// Longer than anything takes; only a broken test waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(100);
 
 pub const KB: u64 = 1 << 10;
 pub const MB: u64 = 1 << 20;

@@ -64,7 +64,7 @@ fn a_storm_of_connections_takes_no_descriptor_from_the_store() {
         next.try_get("/healthz").filter(|reply| reply.status == 200)
     });
     println!("healed after {:?}", healed.elapsed());
-    assert!(healed.elapsed() < Duration::from_secs(5));
+    assert!(healed.elapsed() < Duration::from_secs(30));
     push(&mut worker);
     server.assert_well();
 }

@@ -140,7 +140,7 @@ async fn no_call_fails_while_a_slot_moves_back_and_forth() {
 #[tokio::test]
 async fn a_server_that_is_away_takes_only_its_own_slots_with_it() {
     let mut set = ClusterSet::start(3);
-    let link = open(&set.url("?timeout=2s")).await;
+    let link = open(&set.url("?timeout=5s")).await;
     let of = |server| {
         (0..100)
             .map(key)

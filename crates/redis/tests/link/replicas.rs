@@ -23,7 +23,7 @@ fn servers(replicas: usize) -> (Single, Vec<Single>) {
 #[tokio::test]
 async fn a_change_counts_when_all_replicas_have_it() {
     let (primary, mut replicas) = servers(2);
-    let link = open(&primary.url("?durability=replicated&timeout=1s")).await;
+    let link = open(&primary.url("?durability=replicated&timeout=8s")).await;
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);
     for replica in &replicas {
         assert_eq!(replica.ask(&["GET", KEY]).text(), "1");
@@ -60,7 +60,7 @@ async fn as_many_replicas_confirm_as_were_asked_for() {
     let (primary, replicas) = servers(2);
     let url = |number| {
         primary.url(&format!(
-            "?durability=replicated&replicas={number}&timeout=1s"
+            "?durability=replicated&replicas={number}&timeout=8s"
         ))
     };
     let (one, two, three) = (

@@ -98,7 +98,7 @@ async fn a_planned_change_of_the_primary_costs_no_reading_call() {
     let primary = &set.servers[set.primary_index()];
     while primary.ask(&["GET", KEY]).text() == "1" {
         bump_until_known(&link).await;
-        within(5 * SECOND, began);
+        within(8 * SECOND, began);
     }
 }
 

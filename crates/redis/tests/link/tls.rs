@@ -46,7 +46,7 @@ async fn a_server_is_trusted_when_our_authority_signed_for_its_name() {
     let url = format!("rediss://127.0.0.2:{port}?ca={ca}");
     let error = refused(&url).await;
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    let url = format!("rediss://{}?ca={ca}&timeout=2s", server.address());
+    let url = format!("rediss://{}?ca={ca}&timeout=5s", server.address());
     assert_eq!(refused(&url).await.code(), Code::Unavailable);
 }
 

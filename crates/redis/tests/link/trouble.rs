@@ -20,7 +20,7 @@ async fn calls_go_on_after_all_connections_were_cut() {
 #[tokio::test]
 async fn calls_fail_clearly_while_redis_is_away_and_then_work_again() {
     let mut server = Single::start(&[]);
-    let link = open(&server.url("?timeout=1s")).await;
+    let link = open(&server.url("?timeout=2s")).await;
     bump(&link, KEY).await.unwrap();
     server.kill();
     // The first may have left before we noticed.
@@ -28,17 +28,18 @@ async fn calls_fail_clearly_while_redis_is_away_and_then_work_again() {
     let began = Instant::now();
     let error = bump(&link, KEY).await.unwrap_err();
     is(&error, Code::Unavailable, "Connection refused");
-    assert!(began.elapsed() >= SECOND * 9 / 10, "it gave up early");
-    within(3 * SECOND, began);
+    assert!(began.elapsed() >= SECOND * 19 / 10, "it gave up early");
+    within(20 * SECOND, began);
     server.restart();
     wait_for_calls(&link).await;
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);
 }
 
-/// Until Redis is there: at most two tries.
+/// Until Redis is there.
 async fn wait_for_calls(link: &Link) {
-    if read(link, KEY).await.is_err() {
-        read(link, KEY).await.unwrap();
+    let began = Instant::now();
+    while let Err(error) = read(link, KEY).await {
+        assert!(began.elapsed() < 60 * SECOND, "it stays away: {error}");
     }
 }
 
@@ -58,7 +59,7 @@ async fn a_call_waits_for_a_redis_that_is_about_to_come_back() {
 #[tokio::test]
 async fn a_change_that_was_sent_and_not_answered_is_unknown() {
     let server = Single::start(&[]);
-    let link = open(&server.url("?timeout=500ms")).await;
+    let link = open(&server.url("?timeout=2s")).await;
     bump(&link, KEY).await.unwrap();
     server.pause();
     let error = bump(&link, KEY).await.unwrap_err();
@@ -90,26 +91,30 @@ async fn a_change_on_its_way_when_redis_dies_is_unknown_at_once() {
         Code::UnknownOutcome,
         "was lost before it answered",
     );
-    within(10 * SECOND, began);
+    within(30 * SECOND, began);
 }
 
 #[tokio::test]
 async fn a_redis_that_is_loading_is_waited_for() {
-    let slow = [
+    // It looks at its connections after every key.
+    let often = [
         "--dbfilename",
         "dump.rdb",
         "--loading-process-events-interval-bytes",
         "1024",
     ];
-    let mut server = Single::start(&slow);
-    // Three thousand keys, a millisecond each: time to see the error, and then to wait for the end.
+    let mut server = Single::start(&often);
     let fill = "for i = 1, 3000 do redis.call('SET', i, string.rep('x', 1000)) end";
     server.ask(&["EVAL", fill, "0"]);
     server.ask(&["SAVE"]);
-    server.restart_with(&["--key-load-delay", "1000"]);
-    let error = refused(&server.url("?timeout=500ms")).await;
+    // A fiftieth of a second for a key is a minute for all, or until it is told to hurry.
+    server.restart_with(&["--key-load-delay", "20000"]);
+    let error = refused(&server.url("?timeout=5s")).await;
     is(&error, Code::Unavailable, "LOADING");
-    let link = open(&server.url("?timeout=30s")).await;
+    let url = server.url("?timeout=60s");
+    let waiting = tokio::spawn(async move { open(&url).await });
+    server.ask(&["CONFIG", "SET", "key-load-delay", "0"]);
+    let link = waiting.await.unwrap();
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);
 }
 
@@ -117,7 +122,7 @@ async fn a_redis_that_is_loading_is_waited_for() {
 async fn a_replica_is_refused_until_it_is_a_primary() {
     let primary = Single::start(&[]);
     let server = Single::start(&[]);
-    let link = open(&server.url("?timeout=300ms")).await;
+    let link = open(&server.url("?timeout=3s")).await;
     server.ask(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
     let error = bump(&link, KEY).await.unwrap_err();
     is(&error, Code::Unavailable, "cannot do it now: READONLY");
@@ -128,7 +133,7 @@ async fn a_replica_is_refused_until_it_is_a_primary() {
 #[tokio::test]
 async fn a_redis_that_is_busy_with_a_script_is_waited_for() {
     let server = Single::start(&["--lua-time-limit", "10"]);
-    let link = open(&server.url("?timeout=300ms")).await;
+    let link = open(&server.url("?timeout=3s")).await;
     bump(&link, KEY).await.unwrap();
     server
         .client()
@@ -147,7 +152,7 @@ async fn a_redis_that_is_busy_with_a_script_is_waited_for() {
 #[tokio::test]
 async fn a_redis_that_misses_replicas_is_not_written_to() {
     let server = Single::start(&["--min-replicas-to-write", "1"]);
-    let link = open(&server.url("?timeout=300ms")).await;
+    let link = open(&server.url("?timeout=3s")).await;
     let error = bump(&link, KEY).await.unwrap_err();
     is(&error, Code::Unavailable, "cannot do it now: NOREPLICAS");
 }

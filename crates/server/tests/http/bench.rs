@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::shapes;
 
 /// Longer than anything takes; only a broken test waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A running server.
 pub struct Bench {

@@ -66,7 +66,6 @@ async fn what_is_no_part_of_a_move_is_refused() {
     for body in [
         "",
         "{}",
-        r#"{"source":"s","run":"1","step":"jobs"}"#,
         r#"{"source":"","run":"1","step":"begin"}"#,
         r#"{"source":"s","run":"x","step":"begin"}"#,
         r#"{"source":"s","run":"1","step":"run"}"#,
@@ -74,6 +73,15 @@ async fn what_is_no_part_of_a_move_is_refused() {
     ] {
         let reply = bench.call("POST", "/v1/queues/q/adopt", body).await;
         reply.problem(400, "bad_request");
+    }
+    for body in [
+        // Nothing has begun, and jobs have a step of their own.
+        r#"{"source":"s","run":"1","step":"jobs"}"#,
+        r#"{"source":"s","run":"1","step":"begin","jobs":[{"id":"7","queue":"q","state":"ready","priority":1,"run_at":0,
+            "created_at":0,"ttr":"1s","max_attempts":1,"attempt":0}]}"#,
+    ] {
+        let reply = bench.call("POST", "/v1/queues/q/adopt", body).await;
+        reply.problem(409, "conflict");
     }
     for path in [
         "/v1/queues/q/passages?limit=0",
