@@ -83,6 +83,9 @@ def bring_near(part):
 @schemathesis.check
 def right_requests_are_accepted(ctx, response, case):
     """positive_data_acceptance for what is right indeed: made from a schema with `not`, some bodies are not what it allows."""
+    if case.operation.path == "/v1/queues/{queue}/adopt" and isinstance(case.body, dict) and case.body.get("jobs"):
+        # Jobs with their whole lives, which only a store shows: no two fields of one may contradict each other.
+        return
     document = case.operation.schema.raw_schema
     operation = document["paths"][case.operation.path][case.operation.method]
     if "requestBody" in operation and isinstance(case.body, (dict, list)):

@@ -6,11 +6,12 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::fields::{Fields, boolean, each, parsed, string, u64, word};
+use super::fields::{Fields, boolean, each, parsed, string, word};
 use super::parse::{items, job_of, results};
 use super::show;
 use crate::engine::Cursor;
 use crate::error::{Code, Error, Result};
+use crate::id::JobId;
 use crate::job::QueueName;
 use crate::passage::{Adopted, Adoption, Leaving, Passage, Passages, Step};
 use crate::time::Base;
@@ -73,9 +74,6 @@ fn passage(fields: &mut Fields<'_>) -> Result<Passage> {
 
 /// A number of 64 bits, which not every reader of JSON knows as one: in a text.
 fn number(raw: &RawValue) -> Result<u64> {
-    if !raw.get().starts_with('"') {
-        return u64(raw);
-    }
     let text = string(raw)?;
     let number = text.parse();
     number.map_err(|_| Error::bad_request("is not a number of 64 bits"))
@@ -113,7 +111,7 @@ fn leaving_out(leaving: &Leaving) -> Value {
 
 fn leaving(fields: &mut Fields<'_>) -> Result<Leaving> {
     Ok(Leaving {
-        id: fields.need("id", parsed)?,
+        id: JobId(fields.need("id", number)?),
         version: fields.get("version", number)?,
     })
 }
