@@ -303,7 +303,7 @@ impl Engine for Remote {
         let path = format!("{}/adopt", queue_path(&adoption.queue));
         let effect = match adoption.step {
             Step::Look => Effect::None,
-            Step::Begin => Effect::Repeatable,
+            Step::Begin | Step::Leave | Step::Stay => Effect::Repeatable,
             Step::Jobs(_) | Step::End => Effect::Once,
         };
         let call = Call::new(Method::POST, path, effect);

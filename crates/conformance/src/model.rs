@@ -54,6 +54,8 @@ pub struct Model {
     schedules: BTreeMap<String, Schedule>,
     /// How moves from other stores stand, by queue and source.
     notes: BTreeMap<(QueueName, String), passage::Note>,
+    /// Where the jobs of a queue go.
+    leaving: BTreeMap<QueueName, String>,
     /// Wall minus steady clock at the last look; a change of it is a step of the wall clock.
     offset: Option<i128>,
     sequence: u64,

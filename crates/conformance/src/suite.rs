@@ -189,6 +189,7 @@ macro_rules! all {
                 an_earlier_run_is_refused
                 a_move_that_is_over_is_forgotten
                 moves_from_two_stores_do_not_mix
+                a_queue_on_its_way_goes_nowhere_else_and_takes_nothing_in
                 a_taken_key_keeps_its_job_out_and_no_other
                 a_key_that_is_only_held_moves_too
                 a_key_that_is_held_on_both_sides_needs_no_second_holder

@@ -9,6 +9,10 @@
 //! A run of the move names itself when it begins, and from then on the target takes jobs from that run only: what an earlier run
 //! sent and what arrives late is refused, and nothing is taken in twice.
 //!
+//! A move that was broken off must be finished before anything else is done with the queue: from its first step on the source
+//! lets its jobs go to that target only, and takes in none. Otherwise jobs that are at both stores could go on to a third, or come
+//! back to the source, where the rest of the broken move would take them for those that have left.
+//!
 //! The source may go on changing while a move reads it. Every passage has a version, and a job that is another one by the time it
 //! should depart stays where it is.
 
@@ -153,13 +157,13 @@ pub struct Leaving {
     pub version: Option<u64>,
 }
 
-/// A part of a move into a queue.
+/// A part of a move into a queue, or out of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adoption {
-    /// Where the jobs go.
+    /// Which queue.
     pub queue: QueueName,
-    /// The store that they come from, by [`Passages::store`].
-    pub source: String,
+    /// The other store, by [`Passages::store`]: the one that jobs come from or, for [`Step::Leave`] and [`Step::Stay`], go to.
+    pub store: String,
     /// Who moves them: a number that nobody had before.
     pub run: u64,
     /// What is to be done.
@@ -177,6 +181,10 @@ pub enum Step {
     Jobs(Vec<Passage>),
     /// The move is over; forget it.
     End,
+    /// From now on jobs go from here to that store and to no other, and none come in.
+    Leave,
+    /// No more jobs go to that store.
+    Stay,
 }
 
 impl Step {
@@ -187,6 +195,8 @@ impl Step {
             Step::Begin => "begin",
             Step::Jobs(_) => "jobs",
             Step::End => "end",
+            Step::Leave => "leave",
+            Step::Stay => "stay",
         }
     }
 }
@@ -196,6 +206,8 @@ impl Step {
 pub struct Adopted {
     /// The jobs that were taken in last, as the source knows them. `None` when no move from there is under way.
     pub last: Option<Vec<Leaving>>,
+    /// The store that the queue's jobs go to, if a move from here is under way.
+    pub leaving: Option<String>,
     /// For each job that was to be taken in its id here, or why it was not.
     pub results: Vec<Result<JobId>>,
 }

@@ -78,6 +78,15 @@ pub fn another_run(queue: &QueueName) -> Error {
     Error::new(Code::Conflict, text)
 }
 
+/// Jobs of the queue are on their way to another store.
+pub fn leaving(queue: &QueueName, store: &str) -> Error {
+    let text = format!(
+        "a move of queue {queue} to the store known as {store} is not finished: repeat the command that began it, or give it up \
+         with auxo migrate --abandon"
+    );
+    Error::new(Code::Conflict, text)
+}
+
 /// There is no such subscription.
 pub fn no_subscription(topic: &str, name: &str) -> Error {
     missing(format!("topic {topic:?} has no subscription {name:?}"))

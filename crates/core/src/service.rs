@@ -320,7 +320,7 @@ impl Service {
 
     /// Takes a part of a move.
     pub async fn adopt(&self, adoption: Adoption) -> Result<Adopted> {
-        self.outer(self.limits.check_name("source", &adoption.source))?;
+        self.outer(self.limits.check_name("store", &adoption.store))?;
         let Step::Jobs(jobs) = adoption.step else {
             return self.outer(self.engine.adopt(adoption).await);
         };

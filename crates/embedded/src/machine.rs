@@ -55,7 +55,7 @@ use crate::damage::Trouble;
 use crate::dice::Dice;
 use crate::log::{Log, Write};
 use crate::record::{
-    From, Gone, Kept, Lease, Note, Place, Position, Previous, Put, Record, Remove, Stored,
+    From, Gone, Kept, Lease, Note, Place, Position, Previous, Put, Record, Remove, Stored, Way,
 };
 use crate::segment::Finder;
 use crate::stream::{Later, Spot, Stream};
@@ -165,8 +165,8 @@ pub struct Machine {
     schedules: BTreeMap<String, Schedule>,
     /// What the store is known by, if anybody has asked.
     identity: String,
-    /// How moves from other stores stand, by queue and source.
-    notes: BTreeMap<(u32, String), Note>,
+    /// How moves from and to other stores stand.
+    notes: BTreeMap<(u32, Way), Note>,
     last_id: JobId,
     /// How many leases were ever given.
     counter: u64,

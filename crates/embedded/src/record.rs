@@ -164,15 +164,39 @@ pub enum Record {
     Seal,
     /// What the store is known by.
     Identity(String),
-    /// How a move into a queue from another store stands; without a note it is over.
+    /// How a move of a queue stands; without a note it is over.
     Note {
         queue: u32,
-        source: String,
+        way: Way,
         note: Option<Note>,
     },
 }
 
-/// How a move into a queue stands: who makes it, and what was taken in last.
+/// Whether jobs come from another store or go there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    From(String),
+    To(String),
+}
+
+pub fn encode_way(way: &Way, w: &mut Writer) {
+    let (code, store) = match way {
+        Way::From(store) => (0, store),
+        Way::To(store) => (1, store),
+    };
+    w.u8(code);
+    w.text(store);
+}
+
+pub fn decode_way(r: &mut Reader) -> Option<Way> {
+    match r.u8()? {
+        0 => Some(Way::From(r.text()?.to_owned())),
+        1 => Some(Way::To(r.text()?.to_owned())),
+        _ => None,
+    }
+}
+
+/// How a move of a queue stands: who makes it, and what was taken in last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
     pub run: u64,
@@ -334,14 +358,10 @@ fn encode(record: &Record, w: &mut Writer) {
             w.u8(kind::IDENTITY);
             w.text(name);
         }
-        Record::Note {
-            queue,
-            source,
-            note,
-        } => {
+        Record::Note { queue, way, note } => {
             w.u8(kind::NOTE);
             w.u32(*queue);
-            w.text(source);
+            encode_way(way, w);
             w.option(note, |w, note| encode_note(note, w));
         }
     }
@@ -433,7 +453,7 @@ pub fn decode(body: &[u8]) -> Option<Record> {
         kind::IDENTITY => Record::Identity(r.text()?.into()),
         kind::NOTE => Record::Note {
             queue: r.u32()?,
-            source: r.text()?.into(),
+            way: decode_way(&mut r)?,
             note: r.option(decode_note)?,
         },
         _ => return None,

@@ -16,6 +16,7 @@ use crate::push::by_shard;
 use crate::record::{Shown, garbled, pack_life, pack_spec, state};
 use crate::script;
 use crate::settle::shard;
+use crate::spot::{self, Behind};
 use crate::spread;
 use crate::store::{Store, bytes, items, number, text, time, tuple};
 
@@ -42,9 +43,7 @@ async fn home(store: &Arc<Store>, queue: &QueueName) -> Result<u16> {
 struct Spot {
     place: u16,
     part: u8,
-    class: String,
-    score: String,
-    id: Vec<u8>,
+    behind: Behind,
 }
 
 /// Those that wait, the dead, the done, and keys.
@@ -52,15 +51,8 @@ const PARTS: u8 = 4;
 
 impl Spot {
     fn write(&self) -> Cursor {
-        let id: String = self.id.iter().map(|b| format!("{b:02x}")).collect();
-        let Spot {
-            place,
-            part,
-            class,
-            score,
-            ..
-        } = self;
-        Cursor(format!("{place},{part},{class},{score},{id}"))
+        let (place, part, behind) = (self.place, self.part, self.behind.write());
+        Cursor(format!("{place},{part},{behind}"))
     }
 
     fn read(cursor: &Cursor) -> Result<Spot> {
@@ -68,25 +60,16 @@ impl Spot {
             let mut parts = cursor.0.split(',');
             let place = parts.next()?.parse().ok()?;
             let part = parts.next()?.parse().ok().filter(|part| *part < PARTS)?;
-            let mut number = || {
-                let text = parts.next()?;
-                let good = text.is_empty() || text.parse::<f64>().is_ok_and(f64::is_finite);
-                good.then(|| text.to_owned())
-            };
-            let (class, score) = (number()?, number()?);
-            let id = parts.next()?;
-            let hex = |at: usize| u8::from_str_radix(id.get(2 * at..2 * at + 2)?, 16).ok();
-            let id = (0..id.len() / 2).map(hex).collect::<Option<Vec<u8>>>()?;
-            let whole = id.len() == 8 || id.is_empty() && (score.is_empty() || part == PARTS - 1);
+            let behind = Behind::read(&mut parts)?;
+            // A scan of the keys knows no job.
+            let whole = !behind.id.is_empty() || behind.score.is_empty() || part == PARTS - 1;
             (whole && parts.next().is_none()).then_some(Spot {
                 place,
                 part,
-                class,
-                score,
-                id,
+                behind,
             })
         };
-        parse().ok_or_else(|| Error::bad_request("the cursor is not one of mine"))
+        parse().ok_or_else(spot::not_mine)
     }
 }
 
@@ -112,17 +95,14 @@ pub async fn passages(store: &Arc<Store>, departure: &Departure) -> Result<Passa
             return Ok(page);
         }
         let shard = store.place(&departure.queue, spot.place);
-        if spot.part == 0 && spot.id.is_empty() {
+        if spot.part == 0 && spot.behind.id.is_empty() {
             catch_up(store, shard).await?;
         }
         let mut call = store.call(&script::PASSAGES, shard);
         call.arg(departure.queue.as_str())
-            .arg(spot.part.to_string())
-            .arg(spot.class.as_str())
-            .arg(spot.score.as_str())
-            .arg(spot.id.clone())
-            .arg(left.to_string())
-            .arg(room.to_string());
+            .arg(spot.part.to_string());
+        spot.behind.tell(&mut call);
+        call.arg(left.to_string()).arg(room.to_string());
         let [now, next, found] = tuple(store.run(call).await?)?;
         let now = time(now)?;
         let found: Vec<Bytes> = items(found)?
@@ -133,51 +113,33 @@ pub async fn passages(store: &Arc<Store>, departure: &Departure) -> Result<Passa
             room = room.saturating_sub(parts[1].len() + parts[2].len());
             page.jobs.push(passage(parts, now)?);
         }
-        let next = items(next)?;
-        spot = match next.is_empty() {
-            false => {
-                let [class, score, id] = tuple(crate::link::Value::Array(next))?;
-                Spot {
-                    place: spot.place,
-                    part: spot.part,
-                    class: text(class)?,
-                    score: text(score)?,
-                    id: bytes(id)?.to_vec(),
-                }
-            }
-            true if spot.part + 1 < PARTS => Spot {
+        spot = match Behind::next(next)? {
+            Some(behind) => Spot { behind, ..spot },
+            None if spot.part + 1 < PARTS => Spot {
                 place: spot.place,
                 part: spot.part + 1,
                 ..Spot::default()
             },
-            true if spot.place + 1 < extent => Spot {
+            None if spot.place + 1 < extent => Spot {
                 place: spot.place + 1,
                 ..Spot::default()
             },
-            true => return Ok(page),
+            None => return Ok(page),
         };
     }
 }
 
 /// Id, record, life, score, and the hash of the life.
 fn passage(parts: &[Bytes], now: Timestamp) -> Result<Passage> {
-    let wrong = || garbled("a job in parts");
-    let score = match parts[3].is_empty() {
-        true => None,
-        false => {
-            let text = std::str::from_utf8(&parts[3]).map_err(|_| wrong())?;
-            Some(text.parse::<f64>().map_err(|_| wrong())? as i64)
-        }
-    };
     let hash = std::str::from_utf8(&parts[4]).ok();
     let hash = hash.and_then(|hash| u64::from_str_radix(hash.get(..16)?, 16).ok());
     let shown = Shown {
         id: &parts[0],
         record: &parts[1],
         life: &parts[2],
-        score,
+        score: spot::score(&parts[3])?,
     };
-    shown.passage(now, hash.ok_or_else(wrong)?)
+    shown.passage(now, hash.ok_or_else(|| garbled("a hash"))?)
 }
 
 /// Removes jobs that are at another store now.
@@ -223,19 +185,19 @@ async fn depart_in(
 pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
     let Adoption {
         queue,
-        source,
+        store: other,
         run,
         step,
     } = adoption;
     let shard = match step {
         Part::Jobs(_) => home(store, &queue).await?,
         // How a move stands is known at home in any case.
-        Part::Look | Part::Begin | Part::End => store.shard_of(&queue),
+        _ => store.shard_of(&queue),
     };
     catch_up(store, shard).await?;
     let mut call = store.call(&script::ADOPT, shard);
     call.arg(queue.as_str())
-        .arg(source)
+        .arg(other)
         .arg(step.as_str())
         .arg(run.to_be_bytes());
     let jobs = match step {
@@ -252,9 +214,12 @@ pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
             .arg(life(&queue, passage))
             .arg(passage.job.run_at.0.to_string());
     }
-    let [refused, note, answers] = tuple(store.run(call).await?)?;
-    if number(refused)? == 1 {
-        return Err(refusal::another_run(&queue));
+    let [refused, note, leaving, answers] = tuple(store.run(call).await?)?;
+    let leaving = Some(text(leaving)?).filter(|store| !store.is_empty());
+    match number(refused)? {
+        0 => {}
+        1 => return Err(refusal::another_run(&queue)),
+        _ => return Err(refusal::leaving(&queue, &leaving.unwrap_or_default())),
     }
     let (note, answers) = (bytes(note)?, bytes(answers)?);
     if answers.len() != jobs.len() * ANSWER {
@@ -263,6 +228,7 @@ pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
     let answers = answers.chunks_exact(ANSWER).zip(&jobs);
     Ok(Adopted {
         last: last(&note)?,
+        leaving,
         results: answers
             .map(|(answer, passage)| taken(answer, &queue, passage))
             .collect::<Result<_>>()?,

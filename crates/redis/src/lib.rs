@@ -22,6 +22,7 @@ mod schedules;
 mod script;
 mod settings;
 mod settle;
+mod spot;
 mod spread;
 mod store;
 pub mod url;

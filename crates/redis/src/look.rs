@@ -9,7 +9,7 @@ use auxo_core::job::Job;
 use auxo_core::life::State;
 use auxo_core::queue::{Books, Counts, QueueInfo};
 use auxo_core::time::{Timestamp, When};
-use auxo_core::{Error, JobId, QueueName, Result, refusal};
+use auxo_core::{JobId, QueueName, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::Pack;
@@ -19,6 +19,7 @@ use crate::record::{Shown, garbled, state};
 use crate::script;
 use crate::settings::Settings;
 use crate::settle::shard;
+use crate::spot::{self, Behind};
 use crate::spread::{self, Spread};
 use crate::store::{Store, bytes, items, number, text, time, tuple};
 
@@ -70,19 +71,11 @@ fn shown(parts: &[Bytes]) -> Result<Shown<'_>> {
     let [id, record, life, score] = parts else {
         return Err(garbled("a job in parts"));
     };
-    let score = match score.is_empty() {
-        true => None,
-        false => {
-            let text = std::str::from_utf8(score).ok();
-            let score = text.and_then(|text| text.parse::<f64>().ok());
-            Some(score.ok_or_else(|| garbled("a score"))? as i64)
-        }
-    };
     Ok(Shown {
         id,
         record,
         life,
-        score,
+        score: spot::score(score)?,
     })
 }
 
@@ -93,25 +86,16 @@ struct Spot {
     queue: Option<QueueName>,
     part: u8,
     place: u16,
-    class: String,
-    score: String,
-    id: Vec<u8>,
+    behind: Behind,
 }
 
 const PARTS: u8 = 4;
 
 impl Spot {
     fn write(&self) -> Cursor {
-        let id: String = self.id.iter().map(|b| format!("{b:02x}")).collect();
         let queue = self.queue.as_ref().map_or("", QueueName::as_str);
-        let Spot {
-            part,
-            place,
-            class,
-            score,
-            ..
-        } = self;
-        Cursor(format!("{part},{place},{class},{score},{id},{queue}"))
+        let (part, place, behind) = (self.part, self.place, self.behind.write());
+        Cursor(format!("{part},{place},{behind},{queue}"))
     }
 
     fn read(cursor: &Cursor) -> Result<Spot> {
@@ -119,28 +103,17 @@ impl Spot {
             let mut parts = cursor.0.splitn(6, ',');
             let part = parts.next()?.parse().ok().filter(|part| *part <= PARTS)?;
             let place = parts.next()?.parse().ok()?;
-            let mut number = || {
-                let text = parts.next()?;
-                let good = text.is_empty() || text.parse::<f64>().is_ok_and(f64::is_finite);
-                good.then(|| text.to_owned())
-            };
-            let (class, score) = (number()?, number()?);
-            let id = parts.next()?;
-            let hex = |at: usize| u8::from_str_radix(id.get(2 * at..2 * at + 2)?, 16).ok();
-            let id = (0..id.len() / 2).map(hex).collect::<Option<Vec<u8>>>()?;
-            if !(id.is_empty() || id.len() == 8) || score.is_empty() != id.is_empty() {
-                return None;
-            }
-            Some(Spot {
-                queue: Some(QueueName::new(parts.next()?).ok()?),
+            let behind = Behind::read(&mut parts)?;
+            let whole = behind.score.is_empty() == behind.id.is_empty();
+            let queue = QueueName::new(parts.next()?).ok()?;
+            whole.then_some(Spot {
+                queue: Some(queue),
                 part,
                 place,
-                class,
-                score,
-                id,
+                behind,
             })
         };
-        parse().ok_or_else(|| Error::bad_request("the cursor is not one of mine"))
+        parse().ok_or_else(spot::not_mine)
     }
 }
 
@@ -199,12 +172,7 @@ pub async fn list(store: &Arc<Store>, query: &Query) -> Result<Page> {
                 }
             }
             spot = match next {
-                Some((class, score, id)) => Spot {
-                    class,
-                    score,
-                    id,
-                    ..spot
-                },
+                Some(behind) => Spot { behind, ..spot },
                 None => Spot {
                     queue: Some(queue.clone()),
                     part: spot.part,
@@ -229,32 +197,19 @@ fn has_part(states: &[State], part: u8) -> bool {
     states.is_empty() || states.iter().any(|state| here.contains(state))
 }
 
-type Next = Option<(String, String, Vec<u8>)>;
-
 async fn piece(
     store: &Store,
     queue: &QueueName,
     spot: &Spot,
     limit: usize,
-) -> Result<(Timestamp, Next, Vec<Bytes>)> {
+) -> Result<(Timestamp, Option<Behind>, Vec<Bytes>)> {
     let mut call = store.call(&script::LIST, store.place(queue, spot.place));
-    call.arg(queue.as_str())
-        .arg(spot.part.to_string())
-        .arg(spot.class.as_str())
-        .arg(spot.score.as_str())
-        .arg(spot.id.clone())
-        .arg(limit.to_string());
+    call.arg(queue.as_str()).arg(spot.part.to_string());
+    spot.behind.tell(&mut call);
+    call.arg(limit.to_string());
     let [now, next, jobs] = tuple(store.run(call).await?)?;
-    let next = items(next)?;
-    let next = match next.is_empty() {
-        true => None,
-        false => {
-            let [class, score, id] = tuple(crate::link::Value::Array(next))?;
-            Some((text(class)?, text(score)?, bytes(id)?.to_vec()))
-        }
-    };
     let jobs = items(jobs)?.into_iter().map(bytes).collect::<Result<_>>()?;
-    Ok((time(now)?, next, jobs))
+    Ok((time(now)?, Behind::next(next)?, jobs))
 }
 
 /// An operator's move.

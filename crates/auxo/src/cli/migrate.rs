@@ -47,6 +47,9 @@ pub struct Args {
     /// How long to wait for a store that is away.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = args::duration)]
     patience: Duration,
+    /// Give up moves of these queues to other places that were broken off. Jobs of their last step may be at both ends.
+    #[arg(long)]
+    abandon: bool,
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
@@ -61,7 +64,7 @@ async fn run_between(ends: &Ends, args: &Args, context: &mut Context) -> Result<
     let queues = chosen(ends, &args.queues).await?;
     let mut tally = Tally::new(&queues);
     for info in queues {
-        let mut one = Move::new(ends, &names, info.name, &mut tally);
+        let mut one = Move::new(ends, &names, info.name, args.abandon, &mut tally);
         let moved = one.run(args.patience).await?;
         tally.finish(moved, &mut context.output)?;
     }

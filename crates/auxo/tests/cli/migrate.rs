@@ -1,5 +1,10 @@
 //! `auxo migrate` between directories, servers and a Redis.
 
+use std::path::Path;
+
+use auxo::core::passage::{Adoption, Departure, Step};
+use auxo::{Auxo, QueueName};
+
 use crate::command::{Ran, auxo, finish};
 use crate::servers::Single;
 use crate::shell::{Shell, bare};
@@ -180,6 +185,89 @@ fn a_job_whose_key_is_taken_at_the_target_stays_and_is_named() {
         "{ran:?}"
     );
     assert_eq!(other.ok(&["jobs", "--json"]).lines().count(), 2);
+}
+
+/// As a move that is killed when its first job has left.
+async fn break_off(from: &Path, to: &Path) {
+    let (from, to) = (Auxo::open(from).await, Auxo::open(to).await);
+    let (from, to) = (from.unwrap(), to.unwrap());
+    let queue = QueueName::new("mail").unwrap();
+    let passages = async |auxo: &Auxo| {
+        let departure = Departure {
+            queue: queue.clone(),
+            cursor: None,
+            limit: 1,
+        };
+        auxo.service().passages(departure).await.unwrap()
+    };
+    let (here, there) = (passages(&from).await, passages(&to).await.store);
+    let part = |store: &str, step| Adoption {
+        queue: queue.clone(),
+        store: store.to_owned(),
+        run: 1,
+        step,
+    };
+    let leaving = vec![here.jobs[0].leaving()];
+    from.service()
+        .adopt(part(&there, Step::Leave))
+        .await
+        .unwrap();
+    for step in [Step::Begin, Step::Jobs(here.jobs)] {
+        to.service().adopt(part(&here.store, step)).await.unwrap();
+    }
+    let departed = from.service().depart(queue.clone(), leaving).await;
+    departed.unwrap().remove(0).unwrap();
+    from.close().await.unwrap();
+    to.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_move_that_was_broken_off_is_finished_before_its_jobs_come_back() {
+    let shells = [Shell::new(), Shell::new(), Shell::new()];
+    let [a, b, c] = shells
+        .each_ref()
+        .map(|shell| shell.data().to_str().unwrap());
+    let far = shells[0].push(&["mail", "first"]);
+    shells[0].push(&["mail", "second"]);
+    break_off(shells[0].data(), shells[1].data()).await;
+
+    let ran = migrate(b, c, &[]);
+    assert!(ran.out.contains("mail: 1 moved"), "{ran:?}");
+    // Else the end of the first move would take it for one that is at its target.
+    for (from, to) in [(c, a), (a, c)] {
+        let ran = migrate(from, to, &[]);
+        let says = ran
+            .err
+            .contains("a move of queue mail to the store known as");
+        assert_eq!((ran.code, says), (1, true), "{ran:?}");
+    }
+    assert_eq!(shells[2].job(&far)["state"], "ready");
+    let ran = migrate(a, b, &[]);
+    assert!(ran.out.contains("mail: 1 moved"), "{ran:?}");
+    let ran = migrate(c, a, &[]);
+    assert!(ran.out.contains("mail: 1 moved"), "{ran:?}");
+    let ran = migrate(a, b, &[]);
+    assert!(ran.out.contains("mail: 1 moved"), "{ran:?}");
+    assert_eq!(shells[1].ok(&["jobs", "--json"]).lines().count(), 2);
+    assert_eq!(shells[1].job(&far)["state"], "ready");
+}
+
+#[tokio::test]
+async fn a_move_that_nobody_will_finish_can_be_given_up() {
+    let shells = [Shell::new(), Shell::new(), Shell::new()];
+    let [a, b, c] = shells
+        .each_ref()
+        .map(|shell| shell.data().to_str().unwrap());
+    shells[0].push(&["mail", "first"]);
+    shells[0].push(&["mail", "second"]);
+    break_off(shells[0].data(), shells[1].data()).await;
+    let ran = migrate(a, c, &[]);
+    assert!(ran.err.contains("auxo migrate --abandon"), "{ran:?}");
+    let ran = migrate(a, c, &["--abandon"]);
+    assert!(ran.out.contains("mail: 1 moved"), "{ran:?}");
+    let ran = migrate(b, c, &[]);
+    assert!(ran.out.contains("mail: 1 moved"), "{ran:?}");
+    assert_eq!(shells[2].ok(&["jobs", "--json"]).lines().count(), 2);
 }
 
 #[test]

@@ -91,17 +91,43 @@ impl Model {
         self.advance(now, mint);
         let Adoption {
             queue,
-            source,
+            store,
             run,
             step,
         } = adoption;
-        let key = (queue.clone(), source);
+        let key = (queue.clone(), store.clone());
         let note = self.notes.get(&key).cloned();
+        let leaving = self.leaving.get(&queue).cloned();
         let stands = |note: Option<Note>| Adopted {
             last: note.map(|note| note.last),
+            leaving: leaving.clone(),
             results: Vec::new(),
         };
+        let elsewhere = match (&step, &leaving) {
+            (Step::Begin | Step::Jobs(_), Some(to)) => Some(to),
+            (Step::Leave, Some(to)) if *to != store => Some(to),
+            _ => None,
+        };
+        if let Some(to) = elsewhere {
+            return Err(refusal::leaving(&queue, to));
+        }
         match (step, note) {
+            (Step::Leave, note) => {
+                self.line(&queue);
+                self.leaving.insert(queue, store.clone());
+                Ok(Adopted {
+                    leaving: Some(store),
+                    ..stands(note)
+                })
+            }
+            (Step::Stay, note) if leaving.as_ref() == Some(&store) => {
+                self.leaving.remove(&queue);
+                Ok(Adopted {
+                    leaving: None,
+                    ..stands(note)
+                })
+            }
+            (Step::Stay, note) => Ok(stands(note)),
             (Step::Look, note) => Ok(stands(note)),
             (Step::End, None) => Ok(stands(None)),
             (Step::Begin, note) => {
@@ -130,8 +156,8 @@ impl Model {
                 let note = Note { run, last };
                 self.notes.insert(key, note.clone());
                 Ok(Adopted {
-                    last: Some(note.last),
                     results,
+                    ..stands(Some(note))
                 })
             }
             (Step::Jobs(_) | Step::End, _) => Err(refusal::another_run(&queue)),

@@ -56,7 +56,7 @@ pub(super) async fn take_out(t: &Bench) -> Vec<Passage> {
 pub(super) async fn adopt(t: &Bench, queue: &QueueName, run: u64, step: Step) -> Result<Adopted> {
     let adoption = Adoption {
         queue: queue.clone(),
-        source: SOURCE.to_owned(),
+        store: SOURCE.to_owned(),
         run,
         step,
     };
@@ -348,7 +348,7 @@ pub async fn moves_from_two_stores_do_not_mix(t: &Bench) {
     let of = |source: &str, run, step| {
         let adoption = Adoption {
             queue: queue(),
-            source: source.to_owned(),
+            store: source.to_owned(),
             run,
             step,
         };
@@ -367,6 +367,51 @@ pub async fn moves_from_two_stores_do_not_mix(t: &Bench) {
     of("a", 1, Step::End).await.unwrap();
     assert_eq!(of("a", 0, Step::Look).await.unwrap().last, None);
     assert!(of("b", 0, Step::Look).await.unwrap().last.is_some());
+}
+
+/// Whoever finds a move out of the queue unfinished finishes it, before jobs go elsewhere or come in.
+pub async fn a_queue_on_its_way_goes_nowhere_else_and_takes_nothing_in(t: &Bench) {
+    let with = |store: &str, step| {
+        let adoption = Adoption {
+            queue: queue(),
+            store: store.to_owned(),
+            run: 7,
+            step,
+        };
+        t.engine.adopt(adoption)
+    };
+    let goes_to = async || with("any", Step::Look).await.unwrap().leaving;
+    t.push(plain()).await;
+    let jobs = take_out(t).await;
+    with("a", Step::Begin).await.unwrap();
+    assert_eq!(goes_to().await, None);
+    let leaving = with("b", Step::Leave).await.unwrap();
+    assert_eq!(leaving.leaving.as_deref(), Some("b"));
+    assert_eq!(goes_to().await.as_deref(), Some("b"));
+    with("b", Step::Leave).await.expect("again");
+    for (store, step) in [
+        ("c", Step::Leave),
+        ("a", Step::Begin),
+        ("b", Step::Begin),
+        ("a", Step::Jobs(jobs.clone())),
+    ] {
+        let refused = with(store, step).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Conflict);
+        let text = refused.message();
+        assert!(text.contains("store known as b"), "{text}");
+    }
+    // Whoever has another way in mind cannot end this one.
+    let stays = with("c", Step::Stay).await.unwrap();
+    assert_eq!(stays.leaving.as_deref(), Some("b"));
+    let stays = with("b", Step::Stay).await.unwrap();
+    assert_eq!(stays.leaving, None);
+    with("b", Step::Stay).await.expect("again");
+    assert_eq!(goes_to().await, None);
+    with("a", Step::Jobs(jobs)).await.unwrap();
+    with("c", Step::Leave).await.unwrap();
+    with("c", Step::Stay).await.unwrap();
+    with("a", Step::End).await.unwrap();
+    assert_eq!(t.info().await.books.live, 1);
 }
 
 /// A job whose key another one has is refused by name; the rest of its batch comes in.

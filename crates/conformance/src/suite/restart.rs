@@ -375,6 +375,15 @@ pub async fn a_move_goes_on_after_a_restart(t: &Bench) {
     let t = t.reopen().await;
     assert_eq!(adopt(&t, &queue(), 0, Step::Look).await.unwrap().last, None);
     assert_eq!(t.state(jobs[1].job.id).await, Some(State::Ready));
+    let mut t = t;
+    for (step, leaving) in [(Step::Leave, true), (Step::Stay, false)] {
+        adopt(&t, &queue(), 5, step).await.unwrap();
+        for _ in 0..2 {
+            t = t.reopen().await;
+            let look = adopt(&t, &queue(), 0, Step::Look).await.unwrap();
+            assert_eq!(look.leaving.is_some(), leaving);
+        }
+    }
     t.check_books().await;
 }
 

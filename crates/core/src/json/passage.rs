@@ -140,18 +140,18 @@ pub fn parse_departed(body: &[u8]) -> Result<Vec<Result<()>>> {
     results(&mut Fields::of(body)?, |_| Ok(()))
 }
 
-/// A part of a move: `{"source", "run", "step", "jobs"?}`.
+/// A part of a move: `{"store", "run", "step", "jobs"?}`.
 pub fn write_adoption(adoption: &Adoption) -> impl Serialize {
     #[derive(Serialize)]
     struct Part<'a> {
-        source: &'a str,
+        store: &'a str,
         run: String,
         step: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
         jobs: Option<Vec<Out<'a>>>,
     }
     Part {
-        source: &adoption.source,
+        store: &adoption.store,
         run: adoption.run.to_string(),
         step: adoption.step.as_str(),
         jobs: match &adoption.step {
@@ -165,9 +165,16 @@ pub fn write_adoption(adoption: &Adoption) -> impl Serialize {
 /// called elsewhere.
 pub fn read_adoption(queue: QueueName, body: &[u8], most: usize) -> Result<Adoption> {
     let mut fields = Fields::of(body)?;
-    let source = fields.need("source", string)?;
+    let store = fields.need("store", string)?;
     let run = fields.need("run", number)?;
-    let steps = [Step::Look, Step::Begin, Step::Jobs(Vec::new()), Step::End];
+    let steps = [
+        Step::Look,
+        Step::Begin,
+        Step::Jobs(Vec::new()),
+        Step::End,
+        Step::Leave,
+        Step::Stay,
+    ];
     let steps = steps.map(|step| (step.as_str(), step.clone()));
     let step = fields.need("step", word(&steps))?;
     let item = |raw| {
@@ -188,19 +195,20 @@ pub fn read_adoption(queue: QueueName, body: &[u8], most: usize) -> Result<Adopt
     fields.finish()?;
     Ok(Adoption {
         queue,
-        source,
+        store,
         run,
         step,
     })
 }
 
-/// How a move stands: `{"under_way", "last", "results"}`.
+/// How a move stands: `{"under_way", "last", "leaving", "results"}`.
 pub fn show_adopted(adopted: &Adopted) -> Value {
     let last = adopted.last.iter().flatten().map(leaving_out);
     let id = |id: &crate::JobId| json!({ "id": id.to_string() });
     let mut out = json!(show::results(&adopted.results, id));
     out["under_way"] = adopted.last.is_some().into();
     out["last"] = last.collect();
+    out["leaving"] = adopted.leaving.as_deref().into();
     out
 }
 
@@ -211,6 +219,7 @@ pub fn parse_adopted(body: &[u8]) -> Result<Adopted> {
     let last = items(&mut fields, "last", leaving)?;
     Ok(Adopted {
         last: under_way.then_some(last),
+        leaving: fields.get("leaving", string)?,
         results: results(&mut fields, |fields| fields.need("id", parsed))?,
     })
 }

@@ -84,9 +84,9 @@ impl Machine {
         if !self.identity.is_empty() || !self.notes.is_empty() {
             w.text(&self.identity);
             w.u32(self.notes.len() as u32);
-            for ((queue, source), note) in &self.notes {
+            for ((queue, way), note) in &self.notes {
                 w.u32(*queue);
-                w.text(source);
+                record::encode_way(way, w);
                 record::encode_note(note, w);
             }
         }
@@ -133,7 +133,7 @@ impl Machine {
         if !r.0.is_empty() {
             self.identity = r.text()?.to_owned();
             for _ in 0..r.u32()? {
-                let key = (r.u32()?, r.text()?.to_owned());
+                let key = (r.u32()?, record::decode_way(r)?);
                 self.notes.insert(key, record::decode_note(r)?);
             }
         }

@@ -17,7 +17,7 @@ use super::list::Tombs;
 use super::settle::strip;
 use super::view::state;
 use super::{Machine, Step};
-use crate::record::{From, Gone, Kept, Note, Record, Stored};
+use crate::record::{From, Gone, Kept, Note, Record, Stored, Way};
 
 /// What is to become of a job that wants in.
 enum Plan {
@@ -108,38 +108,57 @@ impl Machine {
     }
 
     pub(super) fn adopt(&mut self, adoption: Adoption, now: Now) -> Step<Result<Adopted>> {
-        let Adoption {
-            queue,
-            source,
-            run,
-            step,
-        } = adoption;
+        let (queue, step) = (adoption.queue, adoption.step);
         let known = self.by_name.get(&queue).copied();
-        let note = known.and_then(|number| self.notes.get(&(number, source.clone())).cloned());
-        let last = note.as_ref().map(|note| note.last.clone());
-        let unchanged = Adopted {
-            last,
+        let from = Way::From(adoption.store.clone());
+        let note = known.and_then(|number| self.notes.get(&(number, from.clone())).cloned());
+        let to = known.and_then(|number| self.leaves_for(number));
+        let elsewhere = match (&step, &to) {
+            (Part::Begin | Part::Jobs(_), Some(to)) => Some(to),
+            (Part::Leave, Some(to)) if *to != adoption.store => Some(to),
+            _ => None,
+        };
+        if let Some(to) = elsewhere {
+            return Ok(Err(refusal::leaving(&queue, to)));
+        }
+        let stands = |note: Option<Note>| Adopted {
+            last: note.map(|note| note.last),
+            leaving: to.clone(),
             results: Vec::new(),
         };
+        let run = adoption.run;
         let (jobs, over) = match step {
-            Part::Look => return Ok(Ok(unchanged)),
-            Part::End if note.is_none() => return Ok(Ok(unchanged)),
+            Part::Look => return Ok(Ok(stands(note))),
+            Part::End if note.is_none() => return Ok(Ok(stands(None))),
             Part::End => (Vec::new(), true),
             Part::Jobs(jobs) => (jobs, false),
-            Part::Begin => {
+            Part::Begin | Part::Leave => {
                 let number = match self.queue_number(&queue) {
                     Ok(number) => number,
                     Err(error) => return Ok(Err(error)),
                 };
+                if step == Part::Leave {
+                    let last = Vec::new();
+                    let way = Way::To(adoption.store.clone());
+                    self.write_note(number, way, Some(Note { run, last }));
+                    return Ok(Ok(Adopted {
+                        leaving: Some(adoption.store),
+                        ..stands(note)
+                    }));
+                }
                 let last = note.map(|note| note.last).unwrap_or_default();
-                let note = Note {
-                    run,
-                    last: last.clone(),
-                };
-                self.write_note(number, source, Some(note));
+                let note = Note { run, last };
+                self.write_note(number, from, Some(note.clone()));
+                return Ok(Ok(stands(Some(note))));
+            }
+            Part::Stay => {
+                let goes = to.as_ref() == Some(&adoption.store);
+                if let Some(number) = known.filter(|_| goes) {
+                    self.write_note(number, Way::To(adoption.store), None);
+                }
                 return Ok(Ok(Adopted {
-                    last: Some(last),
-                    results: Vec::new(),
+                    leaving: to.clone().filter(|_| !goes),
+                    ..stands(note)
                 }));
             }
         };
@@ -147,39 +166,45 @@ impl Machine {
             return Ok(Err(refusal::another_run(&queue)));
         };
         if over {
-            self.write_note(number, source, None);
-            return Ok(Ok(Adopted::default()));
+            self.write_note(number, from, None);
+            return Ok(Ok(stands(None)));
         }
         if let Err(error) = self.has_space() {
             return Ok(Err(error));
         }
         let plans = self.plan(number, &jobs, now)?;
         let (results, last) = self.take_in(jobs, plans, now);
-        let note = Note {
-            run,
-            last: last.clone(),
-        };
-        self.write_note(number, source, Some(note));
+        let note = Note { run, last };
+        self.write_note(number, from, Some(note.clone()));
         self.stir(number);
         Ok(Ok(Adopted {
-            last: Some(last),
             results,
+            ..stands(Some(note))
         }))
     }
 
-    fn write_note(&mut self, queue: u32, source: String, note: Option<Note>) {
-        self.log.append(&Record::Note {
-            queue,
-            source: source.clone(),
-            note: note.clone(),
-        });
-        self.absorb_note(queue, source, note);
+    /// The store that jobs of a queue go to.
+    fn leaves_for(&self, queue: u32) -> Option<String> {
+        let first = (queue, Way::To(String::new()));
+        match self.notes.range(first..).next() {
+            Some(((number, Way::To(store)), _)) if *number == queue => Some(store.clone()),
+            _ => None,
+        }
     }
 
-    pub(super) fn absorb_note(&mut self, queue: u32, source: String, note: Option<Note>) {
+    fn write_note(&mut self, queue: u32, way: Way, note: Option<Note>) {
+        self.log.append(&Record::Note {
+            queue,
+            way: way.clone(),
+            note: note.clone(),
+        });
+        self.absorb_note(queue, way, note);
+    }
+
+    pub(super) fn absorb_note(&mut self, queue: u32, way: Way, note: Option<Note>) {
         match note {
-            Some(note) => drop(self.notes.insert((queue, source), note)),
-            None => drop(self.notes.remove(&(queue, source))),
+            Some(note) => drop(self.notes.insert((queue, way), note)),
+            None => drop(self.notes.remove(&(queue, way))),
         }
     }
 

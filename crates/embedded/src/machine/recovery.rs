@@ -470,13 +470,9 @@ impl Machine {
                 self.log.segment_mut(segment).salts.push((from, salt));
             }
             Record::Identity(name) => self.identity = name,
-            Record::Note {
-                queue,
-                source,
-                note,
-            } => {
+            Record::Note { queue, way, note } => {
                 known(self, queue)?;
-                self.absorb_note(queue, source, note);
+                self.absorb_note(queue, way, note);
             }
             Record::Commit { .. } | Record::Seal => {}
         }

@@ -2,41 +2,60 @@
 -- Jobs of another store: (nothing) -> scheduled, ready, dead, done, in one step with the note that they are here
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the queue   4 the store that they come from
---       5 what to do: 'look' only says how the move stands, 'begin' makes this run the only one to take jobs from, 'jobs' takes
---       some, 'end' forgets the move   6 the run, 8 bytes
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the queue   4 the other store
+--       5 what to do: 'look' only says how the move from there stands, 'begin' makes this run the only one to take jobs from,
+--       'jobs' takes some, 'end' forgets the move; 'leave' lets jobs go there and to no other store, 'stay' to none
+--       6 the run, 8 bytes
 --       then for each job its id at the source and its version there (16 bytes), its id here, its record, its life or nothing,
 --       and its due time
--- ->    1 if another run has begun since, else 0; the note, if there is one; and for each job 10 bytes: how:1 id:8 state:1
+-- ->    0, 1 if another run has begun since, 2 if jobs go to another store; the note, if there is one; the store that jobs go
+--       to, if there is one; and for each job 10 bytes: how:1 id:8 state:1
 
 local DAY = 86400000
-local notes, source, act, run = K_NOTES .. ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local note = redis.call('HGET', notes, source)
+local notes, store, act, run = K_NOTES .. ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+-- No store has no name.
+local GOING_TO = ''
+local note, leaving = redis.call('HGET', notes, store), redis.call('HGET', notes, GOING_TO)
 
-if act == 'look' or act == 'end' and not note then return { 0, note or '', '' } end
+local function stands(refused, answers)
+  return { refused, note or '', leaving or '', answers or '' }
+end
+
+if leaving and (act == 'begin' or act == 'jobs' or act == 'leave' and leaving ~= store) then return stands(2) end
+if act == 'stay' and leaving == store then
+  redis.call('HDEL', notes, GOING_TO)
+  leaving = nil
+end
+if act == 'look' or act == 'stay' or act == 'end' and not note then return stands(0) end
 upkeep(100)
 local q = queue_of(ARGV[3])
-if act == 'begin' then
-  note = run .. string.sub(note or '', 9)
-  redis.call('HSET', notes, source, note)
+if act == 'begin' or act == 'leave' then
+  if act == 'begin' then
+    note = run .. string.sub(note or '', 9)
+    redis.call('HSET', notes, store, note)
+  else
+    leaving = store
+    redis.call('HSET', notes, GOING_TO, store)
+  end
   if q.new then
     redis.call('HSET', K_QUEUE .. q.name, 'accepted', q.accepted)
     redis.call('ZADD', K_QUEUES, 0, q.name)
   end
   save()
   publish()
-  return { 0, note, '' }
+  return stands(0)
 end
 if not note or string.sub(note, 1, 8) ~= run then
   save()
   publish()
-  return { 1, '', '' }
+  return stands(1)
 end
 if act == 'end' then
-  redis.call('HDEL', notes, source)
+  redis.call('HDEL', notes, store)
+  note = nil
   save()
   publish()
-  return { 0, '', '' }
+  return stands(0)
 end
 
 local function ms_of(id)
@@ -117,8 +136,8 @@ for i = 7, #ARGV, 5 do
   if string.byte(answer) == NEW then last[#last + 1] = ARGV[i] end
 end
 note = table.concat(last)
-redis.call('HSET', notes, source, note)
+redis.call('HSET', notes, store, note)
 save_ids()
 save()
 publish()
-return { 0, note, table.concat(answers) }
+return stands(0, table.concat(answers))

@@ -147,7 +147,7 @@ fn field(shape: &str, name: &str, limits: &Limits) -> Option<Value> {
         (_, "max_attempts") => json!({ "minimum": 1, "maximum": limits.max_attempts }),
         (_, "max_leased" | "count" | "burst" | "max_jobs") => json!({ "minimum": 1 }),
         (_, "shards") => json!({ "minimum": 1, "maximum": u16::MAX }),
-        ("Adoption", "source") => {
+        ("Adoption", "store") => {
             json!({ "minLength": 1, "maxLength": limits.name, "pattern": LINE })
         }
         ("Leaving", "id" | "version") | ("Adoption", "run") => {

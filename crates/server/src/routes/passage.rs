@@ -64,7 +64,7 @@ pub async fn depart(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: 
     request_body = schema::Adoption,
     responses(
         (status = 200, description = "how the move stands", body = schema::Adopted),
-        (status = 409, description = "another run began later", body = schema::Problem, content_type = "application/problem+json"),
+        (status = 409, description = "another run began later, or jobs of this queue are on their way to another store", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn adopt(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {

@@ -99,12 +99,12 @@ pub struct DepartedItem {
 #[derive(ToSchema)]
 pub struct Nothing {}
 
-/// A part of a move into a queue.
+/// A part of a move into a queue, or out of it.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Adoption {
-    /// The store that the jobs come from, by the name that it gave with them.
-    source: String,
+    /// The other store, by the name that it gave with its jobs: the one they come from or, with `leave` and `stay`, go to.
+    store: String,
     /// Who moves them: a number of 64 bits that nobody had before, in a text.
     run: String,
     step: AdoptionStep,
@@ -112,8 +112,8 @@ pub struct Adoption {
     jobs: Option<Vec<Passage>>,
 }
 
-/// `look` only says how the move stands, `begin` makes this run the only one to take jobs from, `jobs` takes some, `end` forgets
-/// the move.
+/// At the target `look` only says how the move stands, `begin` makes this run the only one to take jobs from, `jobs` takes some, `end`
+/// forgets the move. At the source `leave` lets jobs go to that store only and takes in none, until `stay`.
 #[derive(ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AdoptionStep {
@@ -121,6 +121,8 @@ pub enum AdoptionStep {
     Begin,
     Jobs,
     End,
+    Leave,
+    Stay,
 }
 
 /// How a move stands.
@@ -130,6 +132,8 @@ pub struct Adopted {
     under_way: bool,
     /// The jobs that were taken in last, as their store knows them.
     last: Vec<Leaving>,
+    /// The store that jobs of this queue go to, if they are being moved from here.
+    leaving: Option<String>,
     /// For each job its id here, or why it was not taken.
     results: Vec<AdoptedItem>,
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::bench::Bench;
 
 async fn adopt(bench: &Bench, run: &str, step: &str, jobs: Option<Value>) -> super::bench::Reply {
-    let mut body = json!({ "source": "elsewhere", "run": run, "step": step });
+    let mut body = json!({ "store": "elsewhere", "run": run, "step": step });
     if let Some(jobs) = jobs {
         body["jobs"] = jobs;
     }
@@ -48,7 +48,7 @@ async fn a_job_leaves_with_its_whole_life_and_comes_back_with_it() {
     let begun = adopt(&bench, "7", "begin", None).await.json();
     assert_eq!(
         begun,
-        json!({ "under_way": true, "last": [], "results": [] })
+        json!({ "under_way": true, "last": [], "leaving": null, "results": [] })
     );
     let adopted = adopt(&bench, "7", "jobs", Some(jobs.clone())).await.json();
     assert_eq!(adopted["results"], json!([{ "ok": { "id": job["id"] } }]));
@@ -57,6 +57,13 @@ async fn a_job_leaves_with_its_whole_life_and_comes_back_with_it() {
     assert_eq!(twice["results"][0]["error"]["code"], "duplicate_key");
     let over = adopt(&bench, "7", "end", None).await.json();
     assert_eq!(over["under_way"], false);
+    let leaves = adopt(&bench, "7", "leave", None).await.json();
+    assert_eq!(leaves["leaving"], "elsewhere");
+    let refused = adopt(&bench, "8", "begin", None).await;
+    assert!(refused.text.contains("store known as elsewhere"));
+    refused.problem(409, "conflict");
+    let stays = adopt(&bench, "7", "stay", None).await.json();
+    assert_eq!(stays["leaving"], Value::Null);
     assert_eq!(bench.get("/v1/queues/q/keys/k").await.json(), before);
 }
 
@@ -66,18 +73,18 @@ async fn what_is_no_part_of_a_move_is_refused() {
     for body in [
         "",
         "{}",
-        r#"{"source":"","run":"1","step":"begin"}"#,
-        r#"{"source":"s","run":"x","step":"begin"}"#,
-        r#"{"source":"s","run":"1","step":"run"}"#,
-        r#"{"source":"s","run":"1","step":"begin","more":1}"#,
+        r#"{"store":"","run":"1","step":"begin"}"#,
+        r#"{"store":"s","run":"x","step":"begin"}"#,
+        r#"{"store":"s","run":"1","step":"run"}"#,
+        r#"{"store":"s","run":"1","step":"begin","more":1}"#,
     ] {
         let reply = bench.call("POST", "/v1/queues/q/adopt", body).await;
         reply.problem(400, "bad_request");
     }
     for body in [
         // Nothing has begun, and jobs have a step of their own.
-        r#"{"source":"s","run":"1","step":"jobs"}"#,
-        r#"{"source":"s","run":"1","step":"begin","jobs":[{"id":"7","queue":"q","state":"ready","priority":1,"run_at":0,
+        r#"{"store":"s","run":"1","step":"jobs"}"#,
+        r#"{"store":"s","run":"1","step":"begin","jobs":[{"id":"7","queue":"q","state":"ready","priority":1,"run_at":0,
             "created_at":0,"ttr":"1s","max_attempts":1,"attempt":0}]}"#,
     ] {
         let reply = bench.call("POST", "/v1/queues/q/adopt", body).await;

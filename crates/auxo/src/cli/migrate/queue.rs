@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use auxo::core::engine::{Change, Cursor};
 use auxo::core::passage::{Adopted, Adoption, Departure, Leaving, Passage, Step};
 use auxo::core::queue::QueueConfig;
+use auxo::core::refusal;
 use auxo::core::service::Service;
 use auxo::{Code, Error, JobId, QueueInfo, QueueName, Result};
 use tokio::time::sleep;
@@ -31,6 +32,8 @@ pub struct Move<'a> {
     to: &'a Service,
     names: &'a Names,
     queue: QueueName,
+    /// Whether other moves of the queue that were broken off are given up.
+    abandon: bool,
     run: u64,
     /// Jobs that stay, whatever is tried.
     stay: BTreeSet<JobId>,
@@ -41,13 +44,20 @@ pub struct Move<'a> {
 }
 
 impl<'a> Move<'a> {
-    pub fn new(ends: &'a Ends, names: &'a Names, queue: QueueName, tally: &'a mut Tally) -> Self {
+    pub fn new(
+        ends: &'a Ends,
+        names: &'a Names,
+        queue: QueueName,
+        abandon: bool,
+        tally: &'a mut Tally,
+    ) -> Self {
         Move {
             from: ends.from.service(),
             to: ends.to.service(),
             names,
             moved: Moved::new(queue.clone()),
             queue,
+            abandon,
             run: 0,
             stay: BTreeSet::new(),
             tally,
@@ -88,9 +98,16 @@ impl<'a> Move<'a> {
         let look = self.adopt(Step::Look).await?;
         let fresh = look.last.is_none();
         if fresh && self.is_over(&info).await? {
+            self.leave(Step::Stay).await?;
             self.moved.verified = true;
             return Ok(());
         }
+        if self.abandon {
+            self.give_up().await?;
+        } else if let Some(store) = look.leaving {
+            return Err(refusal::leaving(&self.queue, &store));
+        }
+        self.leave(Step::Leave).await?;
         if fresh {
             // The settings are the source's, pauses and all, so they go first: later they are those of a queue that moves.
             let config = QueueConfig {
@@ -114,6 +131,33 @@ impl<'a> Move<'a> {
         if self.moved.left.is_empty() {
             self.spread(info.config.shards).await?;
             self.adopt(Step::End).await?;
+            self.leave(Step::Stay).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the source where its jobs go.
+    async fn leave(&self, step: Step) -> Result<Adopted> {
+        let to = self.names.to.clone();
+        self.from.adopt(self.part(to, step)).await
+    }
+
+    fn part(&self, store: String, step: Step) -> Adoption {
+        Adoption {
+            queue: self.queue.clone(),
+            store,
+            run: self.run,
+            step,
+        }
+    }
+
+    /// Whatever other moves left the queue for, at the source or at the target, they are over.
+    async fn give_up(&self) -> Result<()> {
+        for (end, other) in [(self.from, &self.names.to), (self.to, &self.names.from)] {
+            let look = end.adopt(self.part(other.clone(), Step::Look)).await?;
+            if let Some(store) = look.leaving.filter(|store| store != other) {
+                end.adopt(self.part(store, Step::Stay)).await?;
+            }
         }
         Ok(())
     }
@@ -138,25 +182,19 @@ impl<'a> Move<'a> {
     /// A move in the other direction may have been broken off: then the source has jobs that are still at the target as well, and
     /// would be there twice. That move ends here.
     async fn end_opposite(&self) -> Result<()> {
-        let part = |step| {
-            self.from.adopt(Adoption {
-                queue: self.queue.clone(),
-                source: self.names.to.clone(),
-                run: self.run,
-                step,
-            })
-        };
-        if part(Step::Look).await?.last.is_none() {
-            return Ok(());
-        }
-        let last = part(Step::Begin).await?.last.unwrap_or_default();
-        for departed in self.to.depart(self.queue.clone(), last).await? {
-            match departed {
-                Err(error) if error.code() != Code::NotFound => return Err(error),
-                _ => {}
+        let part = |step| self.from.adopt(self.part(self.names.to.clone(), step));
+        if part(Step::Look).await?.last.is_some() {
+            let last = part(Step::Begin).await?.last.unwrap_or_default();
+            for departed in self.to.depart(self.queue.clone(), last).await? {
+                match departed {
+                    Err(error) if error.code() != Code::NotFound => return Err(error),
+                    _ => {}
+                }
             }
+            part(Step::End).await?;
         }
-        part(Step::End).await.map(drop)
+        let from = self.names.from.clone();
+        self.to.adopt(self.part(from, Step::Stay)).await.map(drop)
     }
 
     /// Whether the queue was moved before: it is as a move leaves it, and it is at the target.
@@ -182,13 +220,8 @@ impl<'a> Move<'a> {
     }
 
     async fn adopt(&mut self, step: Step) -> Result<Adopted> {
-        let adoption = Adoption {
-            queue: self.queue.clone(),
-            source: self.names.from.clone(),
-            run: self.run,
-            step,
-        };
-        let adopted = self.to.adopt(adoption).await?;
+        let from = self.names.from.clone();
+        let adopted = self.to.adopt(self.part(from, step)).await?;
         self.well = Instant::now();
         Ok(adopted)
     }

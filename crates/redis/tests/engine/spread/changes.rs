@@ -328,7 +328,7 @@ async fn a_queue_leaves_from_all_its_shards_and_comes_to_one() {
     assert_eq!((found.len(), passages.len()), (30, 30));
     let adoption = |step| Adoption {
         queue: queue(),
-        source: "another".into(),
+        store: "another".into(),
         run: 1,
         step,
     };
