@@ -177,7 +177,7 @@ pub enum Step {
     Look,
     /// From now on take jobs from this run only.
     Begin,
-    /// Take these in. A limit or a pause of the queue does not keep them out.
+    /// Take these in. A limit or a pause of the queue does not keep them out. With none it only shows that no other run has begun.
     Jobs(Vec<Passage>),
     /// The move is over; forget it.
     End,

@@ -78,6 +78,15 @@ pub fn another_run(queue: &QueueName) -> Error {
     Error::new(Code::Conflict, text)
 }
 
+/// Which shard a key chooses may change while its jobs come.
+pub fn spread(queue: &QueueName) -> Error {
+    let text = format!(
+        "queue {queue} is spread over several shards, and jobs of another store can only come to a queue in one: set its shards to \
+         1, wait until its jobs are in one, and spread it when they are here"
+    );
+    Error::new(Code::Conflict, text)
+}
+
 /// Jobs of the queue are on their way to another store.
 pub fn leaving(queue: &QueueName, store: &str) -> Error {
     let text = format!(

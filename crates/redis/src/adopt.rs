@@ -7,7 +7,7 @@ use auxo_core::job::{DeadReason, TIMELINE_LENGTH};
 use auxo_core::life::{Event, State};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step as Part};
 use auxo_core::time::Timestamp;
-use auxo_core::{Code, Error, JobId, QueueName, Result, refusal};
+use auxo_core::{JobId, QueueName, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
@@ -29,11 +29,7 @@ const ANSWER: usize = 10;
 /// takes in none: which shard a key chooses may change while its jobs come.
 async fn home(store: &Arc<Store>, queue: &QueueName) -> Result<u16> {
     if store.shards > 1 && spread::refresh(store, queue).await?.reach > 1 {
-        let text = format!(
-            "queue {queue} is spread over several shards, and jobs of another store can only come to a queue in one: set its \
-             shards to 1, wait until its jobs are in one, and spread it when they are here"
-        );
-        return Err(Error::new(Code::Conflict, text));
+        return Err(refusal::spread(queue));
     }
     Ok(store.shard_of(queue))
 }
@@ -219,6 +215,7 @@ pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
     match number(refused)? {
         0 => {}
         1 => return Err(refusal::another_run(&queue)),
+        3 => return Err(refusal::spread(&queue)),
         _ => return Err(refusal::leaving(&queue, &leaving.unwrap_or_default())),
     }
     let (note, answers) = (bytes(note)?, bytes(answers)?);

@@ -158,7 +158,8 @@ impl TryFrom<&Raw> for Config {
 /// A directory, or a store on Redis: what is said about the one makes no sense for the other.
 fn place(raw: &Raw) -> Result<Place, Failure> {
     let store: Option<StoreUrl> = raw.read(Key::Store, |text| match text {
-        "" => Ok(None),
+        "" if !raw.is_set(Key::Store) => Ok(None),
+        "" => Err("is empty; leave it out to keep jobs in a directory".into()),
         url => url
             .parse()
             .map(Some)

@@ -10,6 +10,8 @@ use auxo::{Code, Error};
 pub enum Failure {
     /// The queue refused or failed.
     Refused(Error),
+    /// The same, where the code alone does not say what to do next.
+    Hinted(Error, &'static str),
     /// The arguments contradict each other in a way the parser cannot see.
     Usage(String),
     /// A file, a pipe or the terminal.
@@ -33,14 +35,8 @@ impl From<io::Error> for Failure {
 /// Tells the user, and with `json` the program that reads stdout, and chooses the exit code.
 pub fn report(failure: &Failure, json: bool) -> ExitCode {
     match failure {
-        Failure::Refused(error) => {
-            if json {
-                // A reader that is gone needs no answer.
-                let line = serde_json::json!({ "error": show::error(error) });
-                let _ = writeln!(io::stdout(), "{line}");
-            }
-            say(error);
-        }
+        Failure::Refused(error) => answer(error, &hint(error), json),
+        Failure::Hinted(error, hint) => answer(error, hint, json),
         Failure::Usage(message) => {
             eprintln!(
                 "{} {message}\n\nFor more information, try '--help'.",
@@ -59,14 +55,27 @@ pub fn report(failure: &Failure, json: bool) -> ExitCode {
     ExitCode::FAILURE
 }
 
+fn answer(error: &Error, hint: &str, json: bool) {
+    if json {
+        // A reader that is gone needs no answer.
+        let line = serde_json::json!({ "error": show::error(error) });
+        let _ = writeln!(io::stdout(), "{line}");
+    }
+    say_with(error, hint);
+}
+
 /// Prints an error on stderr.
 pub fn say(error: &Error) {
+    say_with(error, &hint(error));
+}
+
+fn say_with(error: &Error, hint: &str) {
     eprintln!("{} {}", label(), error.message());
     eprintln!("  code: {}", error.code());
     if let Some(id) = error.job() {
         eprintln!("  job: {id}");
     }
-    eprintln!("  hint: {}", hint(error));
+    eprintln!("  hint: {hint}");
 }
 
 fn label() -> &'static str {

@@ -7,6 +7,8 @@ mod ends;
 mod queue;
 mod schedules;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -47,7 +49,8 @@ pub struct Args {
     /// How long to wait for a store that is away.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = args::duration)]
     patience: Duration,
-    /// Give up moves of these queues to other places that were broken off. Jobs of their last step may be at both ends.
+    /// Give up unfinished moves of these queues to other places.
+    /// Jobs of the last step of such a move may be at both its ends.
     #[arg(long)]
     abandon: bool,
 }
@@ -65,7 +68,10 @@ async fn run_between(ends: &Ends, args: &Args, context: &mut Context) -> Result<
     let mut tally = Tally::new(&queues);
     for info in queues {
         let mut one = Move::new(ends, &names, info.name, args.abandon, &mut tally);
-        let moved = one.run(args.patience).await?;
+        let moved = match one.run(args.patience).await {
+            Ok(moved) => moved,
+            Err(error) => return Err(one.failure(error)),
+        };
         tally.finish(moved, &mut context.output)?;
     }
     tally.end(&mut context.output)

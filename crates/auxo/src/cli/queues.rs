@@ -1,5 +1,7 @@
 //! `auxo queues`
 
+use std::fmt::Display;
+
 use auxo::core::engine::Change;
 use auxo::core::json::show;
 use auxo::core::queue::QueueConfig;
@@ -155,8 +157,8 @@ fn settings(config: &QueueConfig) -> String {
 }
 
 async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
-    let max_leased = narrow(args.max_leased, "--max-leased is larger than 32 bits")?;
-    let shards = narrow(args.shards, "--shards is larger than 16 bits")?;
+    let max_leased = narrow(args.max_leased, "--max-leased", u32::MAX)?;
+    let shards = narrow(args.shards, "--shards", u16::MAX)?;
     let missing = Missing::unless(args.create);
     let auxo = context.open(missing).await?;
     let config = change(auxo.service(), &args.name, missing, |config| {
@@ -172,13 +174,22 @@ async fn set(args: SetArgs, context: &mut Context) -> Result<(), Failure> {
 }
 
 /// A limit as the smaller number that it must be.
-fn narrow<N: TryFrom<u64>>(
+fn narrow<N: TryFrom<u64> + Display>(
     limit: Option<Limit>,
-    otherwise: &str,
+    flag: &str,
+    most: N,
 ) -> Result<Option<Option<N>>, Failure> {
-    let small = |limit: Limit| limit.map(N::try_from).transpose();
-    let small = limit.map(small).transpose();
-    small.map_err(|_| Failure::Usage(otherwise.into()))
+    let small = |number: u64| match number {
+        0 => None,
+        number => N::try_from(number).ok(),
+    };
+    let small = |limit: Limit| match limit {
+        None => Some(None),
+        Some(number) => small(number).map(Some),
+    };
+    let wrong = || Failure::Usage(format!("{flag} takes a number from 1 to {most}, or none"));
+    let narrowed = limit.map(|limit| small(limit).ok_or_else(wrong));
+    narrowed.transpose()
 }
 
 /// Changes a part of a queue's settings. On a server the last of two who do so in the same moment wins; on a data directory,

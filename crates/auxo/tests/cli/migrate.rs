@@ -271,6 +271,51 @@ async fn a_move_that_nobody_will_finish_can_be_given_up() {
 }
 
 #[test]
+fn a_schedule_that_had_to_stay_moves_when_its_name_is_free() {
+    let (shell, other) = (Shell::new(), Shell::new());
+    let (from, to) = (
+        shell.data().to_str().unwrap(),
+        other.data().to_str().unwrap(),
+    );
+    shell.push(&["mail", "1"]);
+    for place in [&shell, &other] {
+        place.ok(&["schedules", "set", "pulse", "mail", "--every", "100d"]);
+    }
+    let ran = migrate(from, to, &[]);
+    assert!(
+        ran.code == 1 && ran.err.contains("1 schedule had to stay"),
+        "{ran:?}"
+    );
+    other.ok(&["schedules", "delete", "pulse"]);
+    let ran = migrate(from, to, &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(shell.ok(&["schedules", "--json"]), "");
+    assert!(other.ok(&["schedules", "--json"]).contains("pulse"));
+}
+
+#[test]
+fn a_move_to_a_queue_that_is_spread_changes_nothing() {
+    let shell = Shell::new();
+    shell.push(&["mail", "1"]);
+    let redis = Single::start(&[]);
+    let url = redis.url("?durability=none&shards=4");
+    let there = ["--server", &url];
+    let set = ["queues", "set", "mail", "--create", "--max-leased", "7"];
+    let ran = bare(&[&set[..], &["--shards", "4"], &there].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let queues = |place: &[&str]| bare(&[&["queues", "--json"], place].concat()).out;
+    let data = ["--data", shell.data().to_str().unwrap()];
+    let before = (queues(&data), queues(&there));
+    let ran = migrate(data[1], &url, &[]);
+    assert!(
+        ran.code == 1 && ran.err.contains("is spread over several shards"),
+        "{ran:?}"
+    );
+    assert!(ran.err.contains("nothing was changed"), "{ran:?}");
+    assert_eq!((queues(&data), queues(&there)), before);
+}
+
+#[test]
 fn what_cannot_be_moved_is_said() {
     let (shell, server) = (Shell::new(), Shell::on_server());
     shell.push(&["mail", "1"]);
@@ -294,6 +339,13 @@ fn what_cannot_be_moved_is_said() {
         ran.code == 1 && ran.err.contains("no queue mial at the source"),
         "{ran:?}"
     );
+    let new = shell.data().join("new");
+    let ran = migrate(
+        "http://127.0.0.1:1",
+        new.to_str().unwrap(),
+        &["--patience", "0s"],
+    );
+    assert!(ran.code == 1 && !new.exists(), "{ran:?}");
     let ran = migrate(server.data_of_server(), from, &[]);
     assert!(
         ran.code == 1 && ran.err.contains("the server's URL instead"),

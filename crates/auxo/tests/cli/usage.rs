@@ -28,6 +28,11 @@ fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
             "write a whole number",
         ),
         (
+            &["queues", "set", "mail", "--shards", "0"],
+            "--shards takes a number from 1 to 65535, or none",
+        ),
+        (&["config", "check", "--store", ""], "is empty"),
+        (
             &["push", "mail", "--delay", "1s", "--run-at", "0"],
             "cannot be used with",
         ),
@@ -69,7 +74,7 @@ fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
         (&["queues", "set", "mail", "--rate", "fast"], "100/1s"),
         (
             &["queues", "set", "mail", "--max-leased", "4294967296"],
-            "32 bits",
+            "--max-leased takes a number from 1 to 4294967295, or none",
         ),
         (
             &["topics", "subscribe", "t", "s", "q", "--pattern", "a*"],

@@ -141,6 +141,9 @@ impl Model {
                 self.notes.remove(&key);
                 Ok(stands(None))
             }
+            (Step::Jobs(jobs), Some(note)) if note.run == run && jobs.is_empty() => {
+                Ok(stands(Some(note)))
+            }
             (Step::Jobs(jobs), Some(note)) if note.run == run => {
                 let own: Vec<bool> = self.own_ids(&jobs, now);
                 let mut results = Vec::new();

@@ -323,12 +323,17 @@ pub async fn an_earlier_run_is_refused(t: &Bench) {
     assert_eq!(code(refused), Code::Conflict);
     adopt(t, &queue(), 5, Step::Begin).await.unwrap();
     adopt(t, &queue(), 6, Step::Begin).await.unwrap();
-    let refused = adopt(t, &queue(), 5, Step::Jobs(jobs.clone())).await;
-    assert_eq!(code(refused), Code::Conflict);
+    for late in [jobs.clone(), vec![]] {
+        let refused = adopt(t, &queue(), 5, Step::Jobs(late)).await;
+        assert_eq!(code(refused), Code::Conflict);
+    }
     assert_eq!(code(adopt(t, &queue(), 5, Step::End).await), Code::Conflict);
     assert_eq!(t.info().await.books, Books::default());
-    adopt(t, &queue(), 6, Step::Jobs(jobs)).await.unwrap();
+    let adopted = adopt(t, &queue(), 6, Step::Jobs(jobs)).await.unwrap();
     assert_eq!(t.info().await.books.live, 2);
+    // Whoever only asks whether it may go on leaves the note as it is.
+    let asked = adopt(t, &queue(), 6, Step::Jobs(vec![])).await.unwrap();
+    assert_eq!((asked.last, asked.results), (adopted.last, vec![]));
 }
 
 /// The end of a move forgets it, and says nothing the second time.

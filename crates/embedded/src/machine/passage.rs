@@ -162,12 +162,16 @@ impl Machine {
                 }));
             }
         };
-        let (Some(number), true) = (known, note.is_some_and(|note| note.run == run)) else {
+        let note = note.filter(|note| note.run == run);
+        let (Some(number), Some(note)) = (known, note) else {
             return Ok(Err(refusal::another_run(&queue)));
         };
         if over {
             self.write_note(number, from, None);
             return Ok(Ok(stands(None)));
+        }
+        if jobs.is_empty() {
+            return Ok(Ok(stands(Some(note))));
         }
         if let Err(error) = self.has_space() {
             return Ok(Err(error));

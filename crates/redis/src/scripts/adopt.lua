@@ -8,8 +8,8 @@
 --       6 the run, 8 bytes
 --       then for each job its id at the source and its version there (16 bytes), its id here, its record, its life or nothing,
 --       and its due time
--- ->    0, 1 if another run has begun since, 2 if jobs go to another store; the note, if there is one; the store that jobs go
---       to, if there is one; and for each job 10 bytes: how:1 id:8 state:1
+-- ->    0, 1 if another run has begun since, 2 if jobs go to another store, 3 if the queue is spread; the note, if there is one;
+--       the store that jobs go to, if there is one; and for each job 10 bytes: how:1 id:8 state:1
 
 local DAY = 86400000
 local notes, store, act, run = K_NOTES .. ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -56,6 +56,17 @@ if act == 'end' then
   save()
   publish()
   return stands(0)
+end
+if #ARGV < 7 then
+  save()
+  publish()
+  return stands(0)
+end
+-- Which shard a key chooses may change while its jobs come.
+if q.apart or q.changing then
+  save()
+  publish()
+  return stands(3)
 end
 
 local function ms_of(id)

@@ -28,7 +28,12 @@ impl Ends {
             ));
         }
         let from = open(from, Missing::Refuse).await?;
-        match open(to, Missing::Create).await {
+        // A server is first asked something here: one that is away is no reason to make a directory.
+        let opened = match name(&from).await {
+            Ok(_) => open(to, Missing::Create).await,
+            Err(error) => Err(error.into()),
+        };
+        match opened {
             Ok(to) => Ok(Ends { from, to }),
             Err(error) => {
                 from.close().await?;

@@ -12,6 +12,7 @@ use auxo::core::service::Service;
 use auxo::{Code, Error, JobId, QueueInfo, QueueName, Result};
 use tokio::time::sleep;
 
+use super::super::failure::Failure;
 use super::ends::{Ends, Names};
 use super::schedules;
 use super::tally::{Column, Left, Moved, Tally};
@@ -34,6 +35,8 @@ pub struct Move<'a> {
     queue: QueueName,
     /// Whether other moves of the queue that were broken off are given up.
     abandon: bool,
+    /// Whether anything has changed by this move.
+    begun: bool,
     run: u64,
     /// Jobs that stay, whatever is tried.
     stay: BTreeSet<JobId>,
@@ -58,6 +61,7 @@ impl<'a> Move<'a> {
             moved: Moved::new(queue.clone()),
             queue,
             abandon,
+            begun: false,
             run: 0,
             stay: BTreeSet::new(),
             tally,
@@ -87,6 +91,17 @@ impl<'a> Move<'a> {
         }
     }
 
+    /// Why the move did not come to its end, and how to go on.
+    pub fn failure(&self, error: Error) -> Failure {
+        match self.begun {
+            false => Failure::Refused(error),
+            true => Failure::Hinted(
+                error,
+                "the queue is paused at the source: repeat the command to go on, or exchange --from and --to to go back",
+            ),
+        }
+    }
+
     async fn whole(&mut self) -> Result<()> {
         self.run = random()?;
         let info = self.look(self.from).await?;
@@ -98,22 +113,34 @@ impl<'a> Move<'a> {
         let look = self.adopt(Step::Look).await?;
         let fresh = look.last.is_none();
         if fresh && self.is_over(&info).await? {
+            // A schedule may have had to stay when the jobs went.
+            let kept = schedules::carry(self.from, self.to, &self.queue, fresh).await?;
+            self.moved.schedules.extend(kept);
             self.leave(Step::Stay).await?;
             self.moved.verified = true;
             return Ok(());
         }
+        let mut config = info.config.clone();
         if self.abandon {
-            self.give_up().await?;
+            if self.give_up().await? {
+                // It was that move which paused the queue.
+                (config.paused_in, config.paused_out) = (false, false);
+            }
         } else if let Some(store) = look.leaving {
             return Err(refusal::leaving(&self.queue, &store));
         }
+        let there = self.look(self.to).await?.and_then(|to| to.config.shards);
+        if fresh && there.is_some_and(|shards| shards > 1) {
+            return Err(refusal::spread(&self.queue));
+        }
         self.leave(Step::Leave).await?;
+        self.begun = true;
         if fresh {
             // The settings are the source's, pauses and all, so they go first: later they are those of a queue that moves.
             let config = QueueConfig {
                 // Jobs come to a queue in one shard; it is spread when they are there.
                 shards: None,
-                ..info.config.clone()
+                ..config.clone()
             };
             self.to
                 .change(Change::Queue(self.queue.clone(), config))
@@ -126,10 +153,10 @@ impl<'a> Move<'a> {
         self.moved.schedules.extend(kept);
         let accepted = self.look(self.to).await?.map_or(0, |to| to.books.accepted);
         let before = self.moved.jobs();
-        self.empty(&info.config).await?;
+        self.empty(&config).await?;
         self.verify(accepted, self.moved.jobs() - before).await?;
         if self.moved.left.is_empty() {
-            self.spread(info.config.shards).await?;
+            self.spread(config.shards).await?;
             self.adopt(Step::End).await?;
             self.leave(Step::Stay).await?;
         }
@@ -151,15 +178,20 @@ impl<'a> Move<'a> {
         }
     }
 
-    /// Whatever other moves left the queue for, at the source or at the target, they are over.
-    async fn give_up(&self) -> Result<()> {
-        for (end, other) in [(self.from, &self.names.to), (self.to, &self.names.from)] {
+    /// Whatever other moves left the queue for, at the source or at the target, they are over. Says whether the source had one.
+    async fn give_up(&self) -> Result<bool> {
+        let mut gave_up = [false; 2];
+        for (at, (end, other)) in [(self.from, &self.names.to), (self.to, &self.names.from)]
+            .into_iter()
+            .enumerate()
+        {
             let look = end.adopt(self.part(other.clone(), Step::Look)).await?;
             if let Some(store) = look.leaving.filter(|store| store != other) {
                 end.adopt(self.part(store, Step::Stay)).await?;
+                gave_up[at] = true;
             }
         }
-        Ok(())
+        Ok(gave_up[0])
     }
 
     /// Spreads the queue as it was at the source, if the target has so many shards.
@@ -245,7 +277,11 @@ impl<'a> Move<'a> {
                 Ok(()) => self.moved.caught_up += 1,
                 Err(error) if error.code() == Code::NotFound => {}
                 // Which job it is at the target nobody knows any more.
-                Err(error) => self.stays(leaving.id, None, &error),
+                Err(error) if error.code() == Code::Conflict => {
+                    self.stays(leaving.id, None, &error);
+                }
+                // Whether it has left is not known: the note must not be overwritten before it is.
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -345,11 +381,23 @@ impl<'a> Move<'a> {
         }
         let jobs = there.iter().map(|(place, _)| leaving[*place]).collect();
         let departed = self.from.depart(self.queue.clone(), jobs).await?;
+        let mut changed = Vec::new();
         for ((place, id), departed) in there.into_iter().zip(departed) {
             match departed {
                 Ok(()) => self.moved.count(shown[place]),
-                Err(why) => self.take_back(leaving[place].id, id, &why).await?,
+                Err(why) if matches!(why.code(), Code::Conflict | Code::NotFound) => {
+                    changed.push((leaving[place].id, id, why));
+                }
+                // Whether it has left is not known. The note at the target is, and the move begins anew from there.
+                Err(error) => return Err(error),
             }
+        }
+        if !changed.is_empty() {
+            // Another run that has begun meanwhile may have let them depart: then they have moved.
+            self.adopt(Step::Jobs(Vec::new())).await?;
+        }
+        for (id, there, why) in changed {
+            self.take_back(id, there, &why).await?;
         }
         self.tally.progress(&self.moved);
         Ok(())
@@ -362,10 +410,18 @@ impl<'a> Move<'a> {
             id: there,
             version: None,
         };
-        let taken = self.to.depart(self.queue.clone(), vec![leaving]).await?;
-        if why.code() == Code::Conflict && taken.iter().any(Result::is_err) {
-            let text = format!("{}, and a worker at the target was quicker", why.message());
-            self.stays(id, None, &Error::new(Code::Conflict, text));
+        for taken in self.to.depart(self.queue.clone(), vec![leaving]).await? {
+            match taken {
+                Ok(()) => {}
+                Err(error) if !matches!(error.code(), Code::Conflict | Code::NotFound) => {
+                    return Err(error);
+                }
+                Err(_) if why.code() == Code::Conflict => {
+                    let text = format!("{}, and a worker at the target was quicker", why.message());
+                    self.stays(id, None, &Error::new(Code::Conflict, text));
+                }
+                Err(_) => {}
+            }
         }
         Ok(())
     }

@@ -20,7 +20,8 @@ pub async fn subscribe(from: &Service, to: &Service, queue: &QueueName) -> Resul
 /// Moves the schedules of a queue; names those that stay, because the target has another one by the name.
 ///
 /// A tick is not to be made twice, nor is the schedule to be lost: it is put at the target without a next tick, then removed at the
-/// source, then given its next tick. A run that was killed in between left one without a next tick behind.
+/// source, then given its next tick. A run that was killed in between left one without a next tick behind. What the source knew of
+/// its ticks is read right before it is removed; only a tick in between is made by both.
 pub async fn carry(
     from: &Service,
     to: &Service,
@@ -44,11 +45,14 @@ pub async fn carry(
             continue;
         }
         to.change(Change::Arm(without_next(schedule))).await?;
+        let now = of(from.catalog().await?);
+        let now = now.into_iter().find(|now| now.name == schedule.name);
         match from.change(Change::Unschedule(schedule.name.clone())).await {
             Err(error) if error.code() != Code::NotFound => return Err(error),
             _ => {}
         }
-        to.change(Change::Arm(schedule.clone())).await?;
+        let armed = now.unwrap_or_else(|| schedule.clone());
+        to.change(Change::Arm(armed)).await?;
     }
     if fresh {
         return Ok(stay);
