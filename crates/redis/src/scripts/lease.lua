@@ -87,8 +87,7 @@ local function due_times(q, class, count)
   return times
 end
 
-local meta = redis.call('HMGET', K_META, 'leases', 'armed')
-local counter = tonumber(meta[1] or 0)
+local counter = tonumber(meta[3] or 0)
 local before = counter
 
 -- Whose turn it is among those who ask together; each gets its jobs before the next.
@@ -298,7 +297,7 @@ local answers = {}
 local asked = {}
 local tick = tonumber(redis.call('ZRANGE', K_TICKS, 0, 0, 'WITHSCORES')[2])
 -- Set back, the clock would silence the schedules until it has caught up: they must be armed anew.
-local ticks = tick and (tonumber(meta[2] or 0) > now and 2 or tick <= now and 1) or 0
+local ticks = tick and (tonumber(meta[4] or 0) > now and 2 or tick <= now and 1) or 0
 -- What a schedule is about to push may be more urgent than what is there: who asks is to see to it first.
 local at = ticks > 0 and ARGV[4] ~= '1' and #ARGV + 1 or 6
 local tokens_at = 1
