@@ -5,6 +5,10 @@ use std::sync::OnceLock;
 
 use crate::keys::NAMES;
 
+mod constants;
+
+use constants::written_out;
+
 /// A script as it is sent to Redis.
 #[derive(Debug)]
 pub struct Script {
@@ -47,7 +51,7 @@ impl Script {
                 }
             }
             let root = "local root = string.sub(KEYS[1], 1, -5)\n".to_owned();
-            root + &text + &self.parts.concat()
+            written_out(&(root + &text + &self.parts.concat()))
         })
     }
 
@@ -120,6 +124,18 @@ scripts! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_name_of_a_number_means_two_numbers_in_one_script() {
+        for script in ALL {
+            let text = script.parts.concat();
+            let mut names: Vec<&str> = constants::all(&text).map(|(name, _)| name).collect();
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), all, "{}", script.name);
+        }
+    }
 
     #[test]
     fn every_script_says_what_it_gets_and_what_it_answers() {

@@ -28,6 +28,9 @@ pub fn shard(store: &Store, id: JobId) -> u16 {
 async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
     let mut call = store.call(&script::SETTLE, shard);
     for item in &items {
+        call.arg(item.token.job.0.to_be_bytes());
+    }
+    for item in &items {
         call.arg(pack(store, item)?);
     }
     let answer = bytes(store.run(call).await?)?;
@@ -59,55 +62,52 @@ async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<
 
 fn pack(store: &Store, item: &Settle) -> Result<Vec<u8>> {
     let mut pack = Pack::default();
-    let token = |pack: &mut Pack, outcome| {
-        pack.u8(outcome);
-        token_of(pack, item.token);
-    };
+    token_of(&mut pack, item.token);
     match &item.outcome {
-        Outcome::Ack { result } => {
-            token(&mut pack, 1);
-            pack.flag(result.is_some())
-                .raw(result.as_deref().unwrap_or_default());
+        // The most frequent end is the shortest.
+        Outcome::Ack { result: None } => {}
+        Outcome::Ack {
+            result: Some(result),
+        } => {
+            pack.u8(1).flag(true).raw(result);
         }
         Outcome::Fail {
             error,
             delay,
             retry,
         } => {
-            token(&mut pack, 2);
             let dice: [u8; 8] = store.random(8)?.try_into().expect("eight bytes");
             let dice = (u64::from_be_bytes(dice) >> 11) as f64 / (1u64 << 53) as f64;
-            pack.flag(delay.is_some())
+            pack.u8(2)
+                .flag(delay.is_some())
                 .span(delay.unwrap_or_default())
                 .flag(*retry == Retry::Never)
                 .raw(&dice.to_be_bytes())
                 .raw(error.as_bytes());
         }
         Outcome::Release { priority, delay } => {
-            token(&mut pack, 3);
-            pack.flag(priority.is_some())
+            pack.u8(3)
+                .flag(priority.is_some())
                 .u32(priority.unwrap_or_default())
                 .flag(delay.is_some())
                 .span(delay.unwrap_or_default());
         }
         Outcome::Bury { error, priority } => {
-            token(&mut pack, 4);
-            pack.flag(priority.is_some())
+            pack.u8(4)
+                .flag(priority.is_some())
                 .u32(priority.unwrap_or_default())
                 .flag(error.is_some())
                 .raw(error.as_deref().unwrap_or_default().as_bytes());
         }
         Outcome::Snooze { delay } => {
-            token(&mut pack, 5);
-            pack.span(*delay);
+            pack.u8(5).span(*delay);
         }
     }
     Ok(pack.0)
 }
 
 fn token_of(pack: &mut Pack, token: Token) {
-    pack.u64(token.job.0)
-        .raw(&token.counter.min((1 << 48) - 1).to_be_bytes()[2..])
+    pack.raw(&token.counter.min((1 << 48) - 1).to_be_bytes()[2..])
         .u64(token.nonce);
 }
 
@@ -124,6 +124,7 @@ async fn extend_in(store: &Store, shard: u16, items: Vec<Extend>) -> Result<Vec<
     let mut call = store.call(&script::EXTEND, shard);
     for item in &items {
         let mut pack = Pack::default();
+        pack.u64(item.token.job.0);
         token_of(&mut pack, item.token);
         pack.flag(item.ttr.is_some())
             .span(item.ttr.unwrap_or_default())

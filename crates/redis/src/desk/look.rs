@@ -1,0 +1,195 @@
+//! One look at a shard: what the script is asked, and what it answers.
+
+use std::sync::Arc;
+
+use auxo_core::engine::Ask;
+use auxo_core::job::Leased;
+use auxo_core::time::Timestamp;
+use auxo_core::{QueueName, Result};
+use bytes::Bytes;
+
+use super::Desk;
+use super::round::Round;
+use super::run::AFTER_A_FAILURE;
+use crate::bytes::Pack;
+use crate::link::Value;
+use crate::record::{Shown, garbled};
+use crate::schedules::{self, Ticks};
+use crate::script;
+use crate::spread::{self, Said};
+use crate::store::{Store, bytes, items, number, time, tuple};
+
+/// How often a queue that is spread is helped out before others have their turn.
+const TURNS: usize = 8;
+/// How often schedules that stay due are tried before what is read is read without them.
+const TICKS: usize = 3;
+
+/// What a look brought.
+pub(super) struct Look {
+    pub(super) now: Timestamp,
+    /// When to look again; zero is never.
+    pub(super) again: Timestamp,
+    ticks: Ticks,
+    pub(super) lent: Vec<Vec<Leased>>,
+    /// Of the queues that are or were spread.
+    pub(super) said: Vec<Said>,
+}
+
+/// The earlier of two times, of which zero is never.
+fn sooner(a: Timestamp, b: Option<Timestamp>) -> Timestamp {
+    let times = [Some(a), b].into_iter().flatten();
+    times.filter(|time| time.0 > 0).min().unwrap_or_default()
+}
+
+impl Desk {
+    /// Asks for jobs, after the schedules that are due.
+    pub(super) async fn ask(&self, store: &Arc<Store>, round: &Round) -> Result<Look> {
+        let (asks, at_hand) = (&round.asks, round.at_hand);
+        let mut all = look(store, self.shard, asks, false, &[]).await?;
+        if all.ticks != Ticks::None {
+            tick(store, self.shard, &all).await;
+            all = look(store, self.shard, asks, true, &[]).await?;
+        }
+        let asked = tokio::time::Instant::now();
+        // A queue that is spread may lack here what it has elsewhere. Who only looks whether there is something at hand has others
+        // to ask first.
+        for turn in 0.. {
+            if all.said.is_empty() || at_hand {
+                break;
+            }
+            if turn == TURNS {
+                // Others are always quicker; let them.
+                all.again = sooner(all.again, Some(all.now.plus(AFTER_A_FAILURE)));
+                break;
+            }
+            let help = spread::help(store, self.shard, &all.said, asked).await?;
+            let open = |at: &usize| all.lent[*at].is_empty();
+            let open: Vec<usize> = (0..asks.len()).filter(open).collect();
+            if !help.better || open.is_empty() {
+                all.again = sooner(all.again, help.again);
+                break;
+            }
+            let rest: Vec<_> = open.iter().map(|at| asks[*at].clone()).collect();
+            let more = look(store, self.shard, &rest, true, &help.tokens).await?;
+            for (at, lent) in open.into_iter().zip(more.lent) {
+                all.lent[at] = lent;
+            }
+            (all.now, all.said) = (more.now, more.said);
+            all.again = sooner(more.again, help.again);
+        }
+        Ok(all)
+    }
+}
+
+/// Lets happen whose time has come, until nothing is left, so that what is read next is true.
+pub async fn catch_up(store: &Arc<Store>, shard: u16) -> Result<Timestamp> {
+    let mut ticks = 0;
+    loop {
+        let look = look(store, shard, &[], false, &[]).await?;
+        let over = match look.ticks {
+            Ticks::None => look.again.0 == 0 || look.again > look.now,
+            // One that cannot tick stays due.
+            _ => ticks == TICKS,
+        };
+        if over {
+            return Ok(look.now);
+        }
+        if look.ticks != Ticks::None {
+            ticks += 1;
+            tick(store, shard, &look).await;
+        }
+    }
+}
+
+/// Sees to the schedules that are due. One that cannot tick must not keep jobs from those who ask.
+async fn tick(store: &Arc<Store>, shard: u16, look: &Look) {
+    if let Err(error) = schedules::tick(store, shard, look.now, look.ticks).await {
+        tracing::warn!("schedules that are due could not tick: {error}");
+    }
+}
+
+/// Asks a shard. Where schedules are due nothing is lent, unless `anyway`.
+async fn look(
+    store: &Store,
+    shard: u16,
+    asks: &[(Ask, bool)],
+    anyway: bool,
+    tokens: &[(QueueName, u32)],
+) -> Result<Look> {
+    let mut call = store.call(&script::LEASE, shard);
+    call.arg(store.process.as_str())
+        .arg(if anyway { "1" } else { "" })
+        .arg(spread::pack_tokens(tokens));
+    for group in groups(asks) {
+        let (first, patient) = &group[0];
+        let mut pack = Pack::default();
+        pack.flag(first.ttr.is_some())
+            .span(first.ttr.unwrap_or_default())
+            .flag(*patient)
+            .u16(first.queues.len())
+            .u16(group.len());
+        call.arg(pack.0);
+        for queue in &first.queues {
+            call.arg(queue.as_str());
+        }
+        for (ask, _) in group {
+            let mut pack = Pack::default();
+            pack.u32(ask.max).raw(ask.worker.as_bytes());
+            call.arg(pack.0).arg(store.random(8 * ask.max as usize)?);
+        }
+    }
+    read(store.run(call).await?)
+}
+
+/// Those who ask for the same, one after the other: they are served in one go.
+fn groups(asks: &[(Ask, bool)]) -> impl Iterator<Item = &[(Ask, bool)]> {
+    asks.chunk_by(|(a, a_waits), (b, b_waits)| {
+        a.queues == b.queues && a.ttr == b.ttr && a_waits == b_waits
+    })
+}
+
+fn read(answer: Value) -> Result<Look> {
+    let [now, again, ticks, lent, said] = tuple(answer)?;
+    let now = time(now)?;
+    let said: Vec<Bytes> = items(said)?.into_iter().map(bytes).collect::<Result<_>>()?;
+    let said = said.chunks_exact(2).map(|said| {
+        let name = std::str::from_utf8(&said[0]).map_err(|_| garbled("a name"))?;
+        Said::read(name, &said[1])
+    });
+    let leased = |group: Value| {
+        let [got, lent] = tuple(group)?;
+        let parts: Vec<Bytes> = items(lent)?.into_iter().map(bytes).collect::<Result<_>>()?;
+        let mut jobs = parts.chunks_exact(3).map(|part| {
+            let shown = Shown {
+                id: &part[0],
+                record: &part[1],
+                life: &part[2],
+                score: None,
+            };
+            shown.leased(now)
+        });
+        let each = |got: Value| {
+            let got = number(got)? as usize;
+            jobs.by_ref().take(got).collect::<Result<Vec<Leased>>>()
+        };
+        items(got)?
+            .into_iter()
+            .map(each)
+            .collect::<Result<Vec<_>>>()
+    };
+    Ok(Look {
+        now,
+        again: time(again)?,
+        ticks: match number(ticks)? {
+            0 => Ticks::None,
+            1 => Ticks::Due,
+            _ => Ticks::Arm,
+        },
+        lent: items(lent)?
+            .into_iter()
+            .map(leased)
+            .collect::<Result<Vec<_>>>()?
+            .concat(),
+        said: said.collect::<Result<_>>()?,
+    })
+}

@@ -1,0 +1,156 @@
+//! For whom a desk asks at once, and what each of them gets.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::job::Leased;
+use auxo_core::{Error, QueueName};
+
+use super::{Desk, Waiter};
+use crate::settle;
+use crate::spread::Said;
+use crate::store::Store;
+
+/// How many of those who wait for the same queues are asked for at first.
+pub(super) const FEW: usize = 16;
+/// How many asks one script gets, and how many jobs they may want together.
+pub(super) const MANY: usize = 256;
+const JOBS: usize = 1000;
+
+/// For whom is asked at once.
+#[derive(Default)]
+pub(super) struct Round {
+    pub(super) tickets: Vec<u64>,
+    /// Each with whether it waits if there is nothing.
+    pub(super) asks: Vec<(Ask, bool)>,
+    rest: BTreeSet<u64>,
+    /// All want only what is at hand.
+    pub(super) at_hand: bool,
+    /// Anything may have happened, whether anybody asks or not.
+    pub(super) all: bool,
+    /// Told of, and how many other shards are to be told.
+    told: BTreeMap<QueueName, u16>,
+    /// Told of, but nobody waits for them.
+    pub(super) idle: Vec<QueueName>,
+}
+
+impl Desk {
+    /// Chooses for whom to ask. `None` when there is nothing to look for.
+    pub(super) fn round(&self, store: &Store, most: usize) -> Option<Round> {
+        let mut inside = self.lock();
+        let (new, told) = (
+            std::mem::take(&mut inside.new),
+            std::mem::take(&mut inside.told),
+        );
+        let all = std::mem::take(&mut inside.all);
+        if new.is_empty() && told.is_empty() && !all {
+            return None;
+        }
+        let mut round = Round {
+            all,
+            at_hand: true,
+            ..Round::default()
+        };
+        let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
+        let mut wanted = 0;
+        for (ticket, waiter) in &inside.waiters {
+            let queues = waiter.ask.queues.as_slice();
+            let touched =
+                all || new.contains(ticket) || queues.iter().any(|q| told.contains_key(q));
+            let same = kinds.entry(queues).or_default();
+            let patient = waiter.until > store.clock.now().steady;
+            // Who stands behind so many who found nothing finds nothing either; but who does not wait is answered now.
+            if !touched || *same >= most && patient {
+                continue;
+            }
+            *same += 1;
+            wanted += waiter.ask.max as usize;
+            if !round.asks.is_empty() && (round.asks.len() >= MANY || wanted > JOBS) {
+                // The rest has its turn in the next round.
+                round.rest.insert(*ticket);
+                continue;
+            }
+            round.at_hand &= waiter.at_hand;
+            round.tickets.push(*ticket);
+            round.asks.push((waiter.ask.clone(), patient));
+        }
+        let idle = told.keys().filter(|queue| !inside.is_waited_for(queue));
+        round.idle = idle.cloned().collect();
+        round.told = told;
+        let rest = std::mem::take(&mut round.rest);
+        inside.new.extend(rest);
+        Some(round)
+    }
+
+    /// Gives each what it got. What nobody takes goes back.
+    pub(super) async fn hand_out(&self, store: &Arc<Store>, round: &Round, lent: Vec<Vec<Leased>>) {
+        let mut unwanted = Vec::new();
+        {
+            let mut inside = self.lock();
+            for (ticket, lent) in round.tickets.iter().zip(lent) {
+                let patient = |waiter: &Waiter| waiter.until > store.clock.now().steady;
+                if lent.is_empty() && inside.waiters.get(ticket).is_some_and(patient) {
+                    continue;
+                }
+                match inside.waiters.remove(ticket) {
+                    Some(waiter) => {
+                        if let Err(Ok(back)) = waiter.answer.send(Ok(lent)) {
+                            unwanted.extend(back);
+                        }
+                    }
+                    None => unwanted.extend(lent),
+                }
+            }
+        }
+        give_back(store, unwanted).await;
+    }
+
+    /// A lease of a queue that is spread ended, and nobody here has a use for the room that it left: its next shard may have.
+    pub(super) fn tell_next(&self, store: &Store, round: &Round, said: &[Said]) {
+        for said in said.iter().filter(|said| said.spare) {
+            let shards = store.reach(&said.queue);
+            let others = match round.told.get(&said.queue) {
+                Some(others) => *others,
+                // Nobody could be told while nobody waited here, and somebody of this process may have looked for it in vain.
+                None if store.spreads.lacks_room(&said.queue) => shards.len() as u16 - 1,
+                None => 0,
+            };
+            if others == 0 {
+                continue;
+            }
+            let here = shards.iter().position(|shard| *shard == self.shard);
+            let next = here.map(|here| shards[(here + 1) % shards.len()]);
+            if let Some(desk) = next.and_then(|next| store.desk(next)) {
+                desk.tell(said.queue.clone(), others - 1);
+            }
+        }
+    }
+
+    /// Tells those who do not wait that nobody could be asked; those who wait go on.
+    pub(super) fn refuse(&self, round: &Round, error: &Error) {
+        let mut inside = self.lock();
+        for (ticket, (ask, _)) in round.tickets.iter().zip(&round.asks) {
+            if ask.wait.is_zero()
+                && let Some(waiter) = inside.waiters.remove(ticket)
+            {
+                let _ = waiter.answer.send(Err(error.clone()));
+            }
+        }
+    }
+}
+
+pub(super) async fn give_back(store: &Arc<Store>, leased: Vec<Leased>) {
+    if leased.is_empty() {
+        return;
+    }
+    let release = |leased: Leased| Settle {
+        token: leased.token,
+        outcome: Outcome::Release {
+            priority: None,
+            delay: None,
+        },
+    };
+    // If it cannot be said now, the leases end by themselves.
+    let _ = settle::settle(store, leased.into_iter().map(release).collect()).await;
+}
