@@ -10,6 +10,9 @@ if redis.call('HGET', K_SCHEDULES, ARGV[3]) ~= ARGV[4] then return 0 end
 for i = 7, #ARGV, 3 do
   if queue_of(run_of(ARGV[i + 1]).queue).changing then return 2 end
 end
+-- A Redis without memory takes no jobs (the first of these says so, and changes nothing), but the schedule must go on.
+local full = type(redis.pcall('ZADD', KEYS[2], 'XX', 0, '')) == 'table'
+redis.call('ZREM', KEYS[2], '')
 upkeep(100)
 local last = string.sub(ARGV[4], 1, 6)
 for i = 7, #ARGV, 3 do
@@ -17,7 +20,7 @@ for i = 7, #ARGV, 3 do
   local q = queue_of(run.queue)
   -- A queue that takes no jobs now, or a key that is taken, drops the tick; and where the queue is spread, nobody here can know
   -- whether the key is.
-  local _, dropped = nil, q.apart and run.key
+  local _, dropped = nil, full or q.apart and run.key
   if not dropped then _, dropped = push_one(q, run, ARGV[i + 2]) end
   if not dropped then last = struct.pack('>I6', ARGV[i]) end
 end

@@ -7,6 +7,7 @@ mod acl;
 mod checks;
 mod damage;
 mod emptied;
+mod full;
 mod moves;
 mod random;
 mod repair;
