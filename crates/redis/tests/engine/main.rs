@@ -9,6 +9,7 @@ mod damage;
 mod emptied;
 mod full;
 mod moves;
+mod partial;
 mod random;
 mod repair;
 mod sets;
