@@ -17,3 +17,4 @@ mod sharded;
 mod single;
 mod spread;
 mod store;
+mod ticks;
