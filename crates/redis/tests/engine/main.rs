@@ -7,6 +7,7 @@ mod acl;
 mod checks;
 mod damage;
 mod emptied;
+mod fairness;
 mod full;
 mod moves;
 mod partial;
