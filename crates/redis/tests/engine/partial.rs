@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use auxo_conformance::Bench;
-use auxo_conformance::bench::{named, plain, queue};
-use auxo_core::engine::Change;
+use auxo_conformance::bench::{bury, named, plain, queue};
+use auxo_core::engine::{Action, Change, Filter, Mode, Order, Query, Target};
 use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, NewJob, QueueName, State};
 
@@ -60,4 +60,37 @@ async fn what_a_batch_stored_is_said_though_the_rest_of_it_fails() {
     let refused = answers[1].as_ref().expect_err("it could not be");
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
     assert_eq!(other.info().await.counts.ready, 1, "only the first one");
+}
+
+#[tokio::test]
+async fn a_move_by_filter_fails_if_a_shard_does() {
+    let (server, t, other) = two_users().await;
+    t.configure(over(4)).await;
+    t.push_many(8, plain()).await;
+    for _ in 0..8 {
+        t.work(bury("why")).await;
+    }
+    let filter = Filter {
+        states: vec![State::Dead],
+        ..Filter::default()
+    };
+    let query = Query {
+        filter,
+        cursor: None,
+        limit: 100,
+    };
+    let kick = Order {
+        target: Target::Matching(query),
+        action: Action::Kick,
+        mode: Mode::Act,
+    };
+    server.ask(&["ACL", "SETUSER", "auxo", "-zrem"]);
+    let failed = t.engine.steer(kick.clone()).await;
+    assert_eq!(
+        failed.expect_err("nothing was moved").code(),
+        Code::Internal
+    );
+    assert_eq!(other.info().await.books.dead, 8);
+    server.ask(&["ACL", "SETUSER", "auxo", "+zrem"]);
+    assert_eq!(t.engine.steer(kick).await.unwrap().moved, 8);
 }
