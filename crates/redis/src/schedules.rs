@@ -227,6 +227,7 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
         }
         // It goes on where it was, on the same clock as everything here.
         Change::Arm(schedule) => {
+            spread::allow_schedule(store, &schedule).await?;
             let shard = store.shard_of(&schedule.queue);
             for other in store.all().filter(|other| *other != shard) {
                 remove(store, other, &schedule.name).await?;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use auxo_conformance::Bench;
-use auxo_conformance::bench::{ack, plain, queue, secs, text};
-use auxo_core::JobSpec;
+use auxo_conformance::bench::{ack, code, keyed, plain, queue, secs, text};
 use auxo_core::engine::Change;
+use auxo_core::job::OnDuplicate;
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
+use auxo_core::time::{Base, Due};
+use auxo_core::{Code, JobSpec};
 
 use crate::servers::Single;
 
@@ -78,5 +80,23 @@ async fn of_many_ticks_at_once_as_many_make_jobs_as_there_is_room() {
     for (passed, made) in [(30, 30), (30, 40)] {
         t.pass(secs(passed));
         assert_eq!(t.info().await.books.accepted, made);
+    }
+}
+
+#[tokio::test]
+async fn no_schedule_makes_jobs_with_a_key_for_a_queue_that_is_spread() {
+    let t = spread(QueueConfig::default()).await;
+    let schedule = every_second(Missed::Once, keyed("k", OnDuplicate::Reject));
+    let armed = Schedule {
+        next: Some(Due {
+            at: t.wall().plus(secs(1)),
+            base: Base::Wall,
+        }),
+        ..schedule.clone()
+    };
+    for change in [Change::Schedule(schedule), Change::Arm(armed)] {
+        let refused = t.engine.change(change).await;
+        assert_eq!(code(refused), Code::Conflict);
+        assert_eq!(t.engine.catalog().await.unwrap().schedules, []);
     }
 }
