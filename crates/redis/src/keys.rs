@@ -31,10 +31,8 @@ pub const NAMES: &[(&str, &str)] = &[
     ("DONE", "e:"),
     // A sorted set, one for each group in a priority of a fair queue: jobs that wait, by due time.
     ("GROUP", "g:"),
-    // A sorted set, one for each priority of a fair queue: its groups, by their last turn.
+    // A sorted set, one for each priority of a fair queue: its groups, by their last turn, or by when they came.
     ("RING", "r:"),
-    // A hash: the last turn of each group of a fair queue.
-    ("TURNS", "t:"),
     // A sorted set: the processes that wait for a queue, by the order in which they came.
     ("WAITING", "w:"),
     // A list: what a process is to be told.

@@ -22,7 +22,7 @@ pub use redis::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::script::Script;
+use crate::script::{Effect, Script};
 use crate::url::{Durability, StoreUrl};
 
 mod carry;
@@ -121,7 +121,7 @@ impl Link {
 
     /// Runs a script on the server that has its key.
     pub async fn run(&self, call: Call) -> Result<Value> {
-        let writes = call.script.writes;
+        let writes = call.script.effect != Effect::Reads;
         let errand = Errand {
             what: call.script.name,
             slot: Some(slot::slot(call.keys[0].as_bytes())),

@@ -9,7 +9,7 @@ use auxo_core::job::Job;
 use auxo_core::life::State;
 use auxo_core::queue::{Books, Counts, QueueInfo};
 use auxo_core::time::{Timestamp, When};
-use auxo_core::{JobId, QueueName, Result, refusal};
+use auxo_core::{Code, Error, JobId, QueueName, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::Pack;
@@ -229,12 +229,22 @@ pub async fn steer(store: &Arc<Store>, order: Order) -> Result<Steered> {
         steer_in(store, shard, &order, states, ids)
     });
     for result in results.await? {
-        steered.moved += u64::from(result.is_ok());
+        match &result {
+            Ok(_) => steered.moved += 1,
+            // Who named no jobs hears of none: that a shard failed must not look as if there had been nothing to move.
+            Err(error) if !named && !is_about_the_job(error) => return Err(error.clone()),
+            Err(_) => {}
+        }
         if named {
             steered.results.push(result);
         }
     }
     Ok(steered)
+}
+
+/// Whether a move was refused because the job is not there or not in the right state (any more).
+fn is_about_the_job(error: &Error) -> bool {
+    matches!(error.code(), Code::NotFound | Code::Conflict)
 }
 
 async fn steer_in(

@@ -395,7 +395,13 @@ pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Resul
                 Err(error) => done[place] = Err(error),
             }
         }
-        for (place, came) in places.into_iter().zip(send(store, planned).await?) {
+        // What the rounds before did stands: an error is the answer to those of this one only.
+        let came = send(store, planned).await;
+        let came = came.unwrap_or_else(|error| {
+            let each = places.iter().map(|_| Err(error.clone()));
+            each.collect()
+        });
+        for (place, came) in places.into_iter().zip(came) {
             match came {
                 Ok(Came::Pushed(pushed)) => done[place] = Ok(pushed),
                 Ok(Came::Again(planned, why)) => again.push((place, (*planned, why))),
@@ -404,7 +410,8 @@ pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Resul
         }
     }
     for (place, (planned, why)) in again {
-        done[place] = Err(given_up(store, &planned.job.queue, why).await?);
+        let why = given_up(store, &planned.job.queue, why).await;
+        done[place] = Err(why.unwrap_or_else(|error| error));
     }
     Ok(done)
 }

@@ -16,10 +16,10 @@ use crate::look;
 use crate::push::{self, Planned, Said, Why};
 use crate::record::garbled;
 use crate::script;
-use crate::spread;
+use crate::spread::{self, Limit};
 use crate::store::{Store, bytes, items, number, tuple};
 
-/// How often a message is planned anew.
+/// How often a message is planned anew, or room is looked for.
 const TRIES: usize = 16;
 
 /// All that is set up besides queues.
@@ -147,23 +147,7 @@ pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, ticks: Ticks) 
         if schedule.next == before && tick.fire.is_empty() {
             continue;
         }
-        let mut call = store.call(&script::TICK, shard);
-        call.arg(schedule.name.as_str())
-            .arg(was.to_vec())
-            .arg(pack(&schedule))
-            .arg(score(schedule.next));
-        for at in tick.fire {
-            call.arg(at.0.to_string());
-            let job = NewJob {
-                queue: schedule.queue.clone(),
-                spec: schedule.spec.clone(),
-            };
-            push::single(&mut call, &Planned::at_home(store, job));
-        }
-        if number(store.run(call).await?)? == 2 {
-            // The tick comes with the next look.
-            spread::refresh(store, &schedule.queue).await?;
-        }
+        make(store, shard, &schedule, was, &tick.fire).await?;
     }
     if set_back {
         let mut call = store.call(&script::CATALOG, shard);
@@ -171,6 +155,49 @@ pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, ticks: Ticks) 
         store.run(call).await?;
     }
     Ok(())
+}
+
+/// Makes the jobs of a schedule's ticks, if nobody else was first. A queue that is spread gets the room for them to its home,
+/// where they go, if any of its shards has some.
+async fn make(
+    store: &Arc<Store>,
+    shard: u16,
+    schedule: &Schedule,
+    was: Bytes,
+    fire: &[Timestamp],
+) -> Result<()> {
+    let count = fire.len() as u64;
+    let mut tries = 0;
+    let mut any = true;
+    loop {
+        let last = !any || tries == TRIES;
+        let mut call = store.call(&script::TICK, shard);
+        call.arg(schedule.name.as_str())
+            .arg(was.to_vec())
+            .arg(pack(schedule))
+            .arg(score(schedule.next))
+            .arg(if last { "1" } else { "" });
+        for at in fire {
+            call.arg(at.0.to_string());
+            let job = NewJob {
+                queue: schedule.queue.clone(),
+                spec: schedule.spec.clone(),
+            };
+            push::single(&mut call, &Planned::at_home(store, job));
+        }
+        let (limit, need) = match number(store.run(call).await?)? {
+            2 => {
+                // The tick comes with the next look.
+                spread::refresh(store, &schedule.queue).await?;
+                return Ok(());
+            }
+            3 => (Limit::Jobs, count),
+            4 => (Limit::Bytes, count * schedule.spec.payload.len() as u64),
+            _ => return Ok(()),
+        };
+        any = spread::gather(store, &schedule.queue, shard, limit, need).await?;
+        tries += 1;
+    }
 }
 
 fn score(next: Option<Due>) -> String {
@@ -200,6 +227,7 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
         }
         // It goes on where it was, on the same clock as everything here.
         Change::Arm(schedule) => {
+            spread::allow_schedule(store, &schedule).await?;
             let shard = store.shard_of(&schedule.queue);
             for other in store.all().filter(|other| *other != shard) {
                 remove(store, other, &schedule.name).await?;

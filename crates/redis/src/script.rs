@@ -9,13 +9,29 @@ mod constants;
 
 use constants::written_out;
 
+/// What a script does to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it may be sent again when no answer came.
+    Reads,
+    /// Something that a Redis without memory must do all the same, so that jobs are worked off and it has some again.
+    Writes,
+    /// It brings jobs in. A Redis without memory refuses that.
+    Grows,
+}
+
+/// A Redis without memory refuses a script whose first change is a command that may need more, and lets it do what it likes
+/// after any other change. So what must always be done begins with one that changes nothing. Where Redis allows no changes
+/// at all (a primary without its replicas) it is not this one that fails: what finds nothing to change is to go on.
+const AT_ANY_RATE: &str = "redis.pcall('ZREM', KEYS[2], '')\nlocal grows = false\n";
+
 /// A script as it is sent to Redis.
 #[derive(Debug)]
 pub struct Script {
     /// Its file's name.
     pub name: &'static str,
-    /// Whether it changes anything. A call that only reads may be sent again when no answer came.
-    pub writes: bool,
+    /// What it does to the store.
+    pub effect: Effect,
     parts: &'static [&'static str],
     source: OnceLock<String>,
     hash: OnceLock<String>,
@@ -24,12 +40,12 @@ pub struct Script {
 impl Script {
     pub(crate) const fn new(
         name: &'static str,
-        writes: bool,
+        effect: Effect,
         parts: &'static [&'static str],
     ) -> Script {
         Script {
             name,
-            writes,
+            effect,
             parts,
             source: OnceLock::new(),
             hash: OnceLock::new(),
@@ -50,8 +66,13 @@ impl Script {
                     let _ = writeln!(text, "local K_{name} = root .. '{part}'");
                 }
             }
-            let root = "local root = string.sub(KEYS[1], 1, -5)\n".to_owned();
-            written_out(&(root + &text + &self.parts.concat()))
+            let root = "local root = string.sub(KEYS[1], 1, -5)\n";
+            let first = match self.effect {
+                Effect::Reads => "",
+                Effect::Writes => AT_ANY_RATE,
+                Effect::Grows => "local grows = true\n",
+            };
+            written_out(&format!("{root}{first}{text}{}", self.parts.concat()))
         })
     }
 
@@ -74,10 +95,10 @@ const PLACES: &str = include_str!("scripts/part_places.lua");
 const PAGES: &str = include_str!("scripts/part_pages.lua");
 
 macro_rules! scripts {
-    ($($name:ident $file:literal $writes:literal [$($part:ident)*];)*) => {
+    ($($name:ident $file:literal $effect:ident [$($part:ident)*];)*) => {
         $(pub static $name: Script = Script::new(
             $file,
-            $writes,
+            Effect::$effect,
             &[TIME, $($part,)* include_str!(concat!("scripts/", $file, ".lua"))],
         );)*
 
@@ -88,37 +109,37 @@ macro_rules! scripts {
 }
 
 scripts! {
-    PUSH "push" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
-    LEASE "lease" true [RECORDS NOTICES QUEUES_PART MOVES];
-    SETTLE "settle" true [RECORDS NOTICES QUEUES_PART MOVES];
-    EXTEND "extend" true [RECORDS NOTICES QUEUES_PART MOVES];
-    STEER "steer" true [RECORDS NOTICES QUEUES_PART MOVES];
-    CONFIGURE "configure" true [RECORDS NOTICES QUEUES_PART MOVES SETTINGS];
-    FREEZE "freeze" true [STORE RECORDS QUEUES_PART];
-    DECIDE "decide" true [STORE RECORDS QUEUES_PART];
-    THAW "thaw" true [RECORDS NOTICES QUEUES_PART MOVES SETTINGS];
-    ROOM "room" true [STORE RECORDS QUEUES_PART];
-    TOKENS "tokens" true [STORE RECORDS QUEUES_PART];
-    PUBLISH "publish" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
-    TICK "tick" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
-    PASSAGES "passages" false [RECORDS QUEUES_PART PAGES];
-    DEPART "depart" true [RECORDS NOTICES QUEUES_PART MOVES];
-    ADOPT "adopt" true [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
-    REGROUP "regroup" true [RECORDS QUEUES_PART PAGES];
-    WAIT "wait" true [RECORDS QUEUES_PART];
-    CATALOG "catalog" true [STORE];
-    MAKE "make" true [];
-    WATCH "watch" true [STORE];
-    SPREAD "spread" false [STORE RECORDS QUEUES_PART];
-    HELD "held" false [STORE];
-    FIND "find" false [RECORDS QUEUES_PART];
-    LIST "list" false [RECORDS QUEUES_PART PAGES];
-    QUEUES "queues" false [RECORDS QUEUES_PART];
-    AUDIT "audit" false [STORE RECORDS QUEUES_PART PLACES];
-    STRAYS "strays" false [STORE RECORDS QUEUES_PART PLACES];
-    REPAIR "repair" true [STORE RECORDS QUEUES_PART PLACES];
-    BALANCE "balance" true [STORE RECORDS QUEUES_PART];
-    CLAIM "claim" true [STORE RECORDS QUEUES_PART];
+    PUSH "push" Grows [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    LEASE "lease" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    SETTLE "settle" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    EXTEND "extend" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    STEER "steer" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    CONFIGURE "configure" Writes [RECORDS NOTICES QUEUES_PART MOVES SETTINGS];
+    FREEZE "freeze" Writes [STORE RECORDS QUEUES_PART];
+    DECIDE "decide" Writes [STORE RECORDS QUEUES_PART];
+    THAW "thaw" Writes [RECORDS NOTICES QUEUES_PART MOVES SETTINGS];
+    ROOM "room" Writes [STORE RECORDS QUEUES_PART];
+    TOKENS "tokens" Writes [STORE RECORDS QUEUES_PART];
+    PUBLISH "publish" Grows [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    TICK "tick" Grows [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    PASSAGES "passages" Reads [RECORDS QUEUES_PART PAGES];
+    DEPART "depart" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    ADOPT "adopt" Grows [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
+    REGROUP "regroup" Writes [RECORDS QUEUES_PART PAGES];
+    WAIT "wait" Writes [RECORDS QUEUES_PART];
+    CATALOG "catalog" Writes [STORE];
+    MAKE "make" Writes [];
+    WATCH "watch" Writes [STORE];
+    SPREAD "spread" Reads [STORE RECORDS QUEUES_PART];
+    HELD "held" Reads [STORE];
+    FIND "find" Reads [RECORDS QUEUES_PART];
+    LIST "list" Reads [RECORDS QUEUES_PART PAGES];
+    QUEUES "queues" Reads [RECORDS QUEUES_PART];
+    AUDIT "audit" Reads [STORE RECORDS QUEUES_PART PLACES];
+    STRAYS "strays" Reads [STORE RECORDS QUEUES_PART PLACES];
+    REPAIR "repair" Writes [STORE RECORDS QUEUES_PART PLACES];
+    BALANCE "balance" Writes [STORE RECORDS QUEUES_PART];
+    CLAIM "claim" Writes [STORE RECORDS QUEUES_PART];
 }
 
 #[cfg(test)]
@@ -134,6 +155,15 @@ mod tests {
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), all, "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn a_redis_without_memory_refuses_the_scripts_that_make_jobs_and_no_others() {
+        for script in ALL {
+            let makes_jobs = script.parts.contains(&PUSHES);
+            let name = script.name;
+            assert_eq!(script.effect == Effect::Grows, makes_jobs, "{name}");
         }
     }
 

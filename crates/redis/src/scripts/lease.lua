@@ -40,28 +40,21 @@ local function held_back(q, wanted)
 end
 
 -- The first due jobs of a fair queue, in turns: of the most urgent priority first those whose worker vanished, then the
--- first job of the group whose last turn is longest ago. Of groups that never had one, the first in line. With its group, if
--- it was found by that.
+-- first due job of the first group in the ring. With its group, if it was found by that.
 local function turn(q, class)
   local line = line_of(q, class)
   local front = redis.call('ZRANGEBYSCORE', line, -1, -1, 'LIMIT', 0, 1)[1]
   if front then return front end
-  local best, best_due, best_id
   local ring, from = K_RING .. class .. ':' .. q.name, 0
   while true do
-    local groups = redis.call('ZRANGE', ring, from, from + 63, 'WITHSCORES')
-    for i = 1, #groups, 2 do
-      if best and groups[i + 1] ~= '0' then return best_id, best end
-      local head = redis.call('ZRANGE', group_line(q, class, groups[i]), 0, 0, 'WITHSCORES')
-      local due = tonumber(head[2] or now + 1)
-      if due <= now and (not best or due < best_due or due == best_due and head[1] < best_id) then
-        best, best_due, best_id = groups[i], due, head[1]
-      end
+    local groups = redis.call('ZRANGE', ring, from, from + 63)
+    for _, group in ipairs(groups) do
+      local head = redis.call('ZRANGE', group_line(q, class, group), 0, 0, 'WITHSCORES')
+      if tonumber(head[2] or now + 1) <= now then return head[1], group end
     end
     from = from + 64
-    if best then return best_id, best end
     -- While the groups of a queue that was just made fair are gathered, the line itself has the rest.
-    if #groups < 128 then return redis.call('ZRANGEBYSCORE', line, '-inf', now, 'LIMIT', 0, 1)[1] end
+    if #groups < 64 then return redis.call('ZRANGEBYSCORE', line, '-inf', now, 'LIMIT', 0, 1)[1] end
   end
 end
 
@@ -124,7 +117,6 @@ end
 local function turned(q, class, job)
   local group = group_id(job.group)
   local turns = redis.call('HINCRBY', K_QUEUE .. q.name, 'turn', 1)
-  redis.call('HSET', K_TURNS .. q.name, group, turns)
   leave_group(q, class, group, job.id)
   redis.call('ZADD', K_RING .. class .. ':' .. q.name, 'XX', turns, group)
 end

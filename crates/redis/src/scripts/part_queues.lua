@@ -113,7 +113,7 @@ local function has_due(q)
 end
 
 -- Groups of a fair queue. The line stays the whole truth; beside it each group has a line of its own, and the ring has the
--- groups of a priority by their last turn.
+-- groups of a priority by their last turn, or by when they came if they had none yet.
 local function group_id(group)
   return group and '+' .. group or '-'
 end
@@ -123,9 +123,12 @@ local function group_line(q, priority, group)
 end
 
 local function join_group(q, priority, group, score, id)
-  local turn = redis.call('HGET', K_TURNS .. q.name, group) or 0
+  local ring = K_RING .. priority .. ':' .. q.name
   redis.call('ZADD', group_line(q, priority, group), score, id)
-  redis.call('ZADD', K_RING .. priority .. ':' .. q.name, turn, group)
+  -- One that comes, or comes again, is the last in the ring: nothing need be kept of those that are gone.
+  if not redis.call('ZSCORE', ring, group) then
+    redis.call('ZADD', ring, redis.call('HINCRBY', K_QUEUE .. q.name, 'turn', 1), group)
+  end
 end
 
 local function leave_group(q, priority, group, id)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use auxo_core::{Code, Error, Result};
 
 use super::{Call, Link, Value};
-use crate::script::Script;
+use crate::script::{Effect, Script};
 
 mod cluster;
 mod listen;
@@ -20,13 +20,21 @@ mod tls;
 mod trouble;
 mod url;
 
-static BUMP: Script = Script::new("bump", true, &["return redis.call('INCR', KEYS[1])"]);
+static BUMP: Script = Script::new(
+    "bump",
+    Effect::Grows,
+    &["return redis.call('INCR', KEYS[1])"],
+);
 static READ: Script = Script::new(
     "read",
-    false,
+    Effect::Reads,
     &["return tonumber(redis.call('GET', KEYS[1]) or 0)"],
 );
-static BROKEN: Script = Script::new("broken", true, &["return redis.call('NOSUCHCOMMAND')"]);
+static BROKEN: Script = Script::new(
+    "broken",
+    Effect::Writes,
+    &["return redis.call('NOSUCHCOMMAND')"],
+);
 
 const KEY: &str = "auxo{0}:meta";
 
