@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::raw::{Said, Wire, ask, request};
 use crate::redis;
-use crate::server::{PATIENCE, Server};
+use crate::server::Server;
 
 const HOUR: f64 = 3600.0;
 /// Later than anything is on a busy machine, and far from an hour.
@@ -108,7 +108,11 @@ impl Side {
     }
 
     async fn take(&self, ttr: Duration) -> Taken {
-        let mut ask = asking(std::slice::from_ref(&self.queue), 1, PATIENCE);
+        let mut ask = asking(
+            std::slice::from_ref(&self.queue),
+            1,
+            Duration::from_secs(60),
+        );
         ask.ttr = Some(ttr);
         let leased = self.client.lease(ask).await.unwrap().pop().expect("a job");
         Taken {
