@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::bytes::{Pack, Unpack};
-use crate::store::{Store, hash};
+use crate::store::{Store, hash, mixed};
 
 mod change;
 mod room;
@@ -151,13 +151,6 @@ impl Spread {
         places.push(now);
         places
     }
-}
-
-/// So that each bit depends on each.
-fn mixed(hash: u64) -> u64 {
-    let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ hash >> 31
 }
 
 /// What this process knows of the queues that are spread; all others are at home.
