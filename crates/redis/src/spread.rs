@@ -155,7 +155,7 @@ impl Spread {
 
 /// What this process knows of the queues that are spread; all others are at home.
 pub struct Spreads {
-    known: Mutex<HashMap<QueueName, Spread>>,
+    known: Mutex<HashMap<QueueName, Heard>>,
     /// Nearly always there are none, and nobody needs to look.
     any: AtomicBool,
     /// Counts what was learned, for those who wait where a queue was.
@@ -165,6 +165,13 @@ pub struct Spreads {
 }
 
 type InVain = tokio::sync::Mutex<Option<Instant>>;
+
+/// How a queue is spread, and when that was heard.
+#[derive(Clone, Copy)]
+struct Heard {
+    spread: Spread,
+    at: Instant,
+}
 
 impl Default for Spreads {
     fn default() -> Spreads {
@@ -184,7 +191,9 @@ impl Spreads {
             return Spread::default();
         }
         let known = self.known.lock().expect("spreads");
-        known.get(queue).copied().unwrap_or_default()
+        known
+            .get(queue)
+            .map_or_else(Spread::default, |heard| heard.spread)
     }
 
     /// Tells when something new is learned.
@@ -204,11 +213,29 @@ impl Spreads {
         in_vain.is_some_and(|vain| vain.try_lock().map_or(true, |vain| vain.is_some()))
     }
 
+    /// A place of a queue says how it is spread. It may be behind.
     fn learn(&self, queue: &QueueName, spread: Spread) {
+        self.hear(queue, spread, None);
+    }
+
+    /// The home of a queue, asked at some time, says how it is spread. That holds though more was known before: Redis may have
+    /// lost what was newer. Only who was asked before that was heard may just be late.
+    fn believe(&self, queue: &QueueName, spread: Spread, asked: Instant) {
+        self.hear(queue, spread, Some(asked));
+    }
+
+    fn hear(&self, queue: &QueueName, spread: Spread, asked: Option<Instant>) {
         let mut known = self.known.lock().expect("spreads");
-        let old = known.get(queue).copied().unwrap_or_default();
-        if spread.epoch > old.epoch {
-            known.insert(queue.clone(), spread);
+        let old = known.get(queue).map(|heard| (heard.spread, heard.at));
+        let news = match (old, asked) {
+            (None, _) => spread.epoch > 0,
+            (Some((old, _)), _) if spread.epoch > old.epoch => true,
+            (Some((old, at)), Some(asked)) => asked > at && spread != old,
+            (Some(_), None) => false,
+        };
+        if news {
+            let at = Instant::now();
+            known.insert(queue.clone(), Heard { spread, at });
             self.any.store(true, Ordering::Release);
             drop(known);
             self.learned.send_modify(|count| *count += 1);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::Schedule;
 use auxo_core::{Code, Error, QueueName, Result, refusal};
+use tokio::time::Instant;
 
 use super::{Limit, MOST, Shares, Spread};
 use crate::bytes::{Pack, Unpack};
@@ -47,10 +48,11 @@ pub(super) async fn ask(store: &Store, queue: &QueueName, place: u16) -> Result<
 /// How a queue is spread, as its home knows it. A change that somebody began is completed first.
 pub async fn refresh(store: &Arc<Store>, queue: &QueueName) -> Result<Spread> {
     loop {
+        let asked = Instant::now();
         let known = ask(store, queue, 0).await?;
         let spread = known.settings.spread;
         if !spread.changing {
-            store.spreads.learn(queue, spread);
+            store.spreads.believe(queue, spread, asked);
             return Ok(spread);
         }
         complete(store, queue, &known).await?;
@@ -69,8 +71,9 @@ pub async fn change(store: &Arc<Store>, queue: &QueueName, config: &QueueConfig)
             return Err(Error::new(Code::Conflict, text));
         }
         let old = refresh(store, queue).await?;
+        let places = all(store, queue, old.extent.max(wanted)).await?;
         let spread = Spread {
-            epoch: old.epoch + 1,
+            epoch: newest(&places) + 1,
             changing: false,
             count: wanted,
             low: old.low.min(wanted),
@@ -78,28 +81,37 @@ pub async fn change(store: &Arc<Store>, queue: &QueueName, config: &QueueConfig)
             extent: old.extent.max(wanted),
             limited: config.max_leased.is_some(),
         };
-        if begin(store, queue, spread, config).await? {
+        if begin(store, queue, old.epoch, spread, config).await? {
             return Ok(());
         }
     }
 }
 
-/// Makes a change known at home, and completes it. False if another one was quicker.
+/// The newest epoch that any place knows. Home has it, unless Redis lost a part of what it had: then a change that went on from
+/// home's would leave those out that are ahead.
+fn newest(places: &[Known]) -> u32 {
+    let epochs = places.iter().map(|place| place.settings.spread.epoch);
+    epochs.max().unwrap_or_default()
+}
+
+/// Makes a change known at home, if that is still in the old epoch, and completes it. False if another one was quicker.
 pub(super) async fn begin(
     store: &Arc<Store>,
     queue: &QueueName,
+    old: u32,
     spread: Spread,
     config: &QueueConfig,
 ) -> Result<bool> {
     let mut call = store.call(&script::FREEZE, store.shard_of(queue));
-    call.arg(queue.as_str()).arg(spread.epoch.to_string()).arg(
-        Settings {
-            config: config.clone(),
-            spread,
-            shares: Shares::default(),
-        }
-        .pack(),
-    );
+    let settings = Settings {
+        config: config.clone(),
+        spread,
+        shares: Shares::default(),
+    };
+    call.arg(queue.as_str())
+        .arg(spread.epoch.to_string())
+        .arg(settings.pack())
+        .arg(old.to_string());
     if number(store.run(call).await?)? == 0 {
         return Ok(false);
     }
@@ -207,10 +219,10 @@ fn split(limit: u64, used: &[u64], takers: u16) -> Vec<u64> {
     used.iter().enumerate().map(share).collect()
 }
 
-/// What all places of a queue know.
-async fn all(store: &Store, queue: &QueueName, spread: &Spread) -> Result<Vec<Known>> {
+/// What the first places of a queue know.
+async fn all(store: &Store, queue: &QueueName, extent: u16) -> Result<Vec<Known>> {
     let mut places = Vec::new();
-    for place in 0..spread.extent {
+    for place in 0..extent {
         places.push(ask(store, queue, place).await?);
     }
     Ok(places)
@@ -260,7 +272,7 @@ pub async fn tidy(store: &Arc<Store>, shard: u16) -> Result<u64> {
             continue;
         }
         let spread = refresh(store, queue).await?;
-        let places = all(store, queue, &spread).await?;
+        let places = all(store, queue, spread.extent).await?;
         let same = |place: &Known| place.settings.spread == spread;
         if !places.iter().all(same) {
             // It changes just now.
@@ -279,7 +291,7 @@ pub async fn tidy(store: &Arc<Store>, shard: u16) -> Result<u64> {
                 (next.low, next.reach) = (spread.count, spread.count);
             }
             let config = &places[0].settings.config;
-            tidied += u64::from(begin(store, queue, next, config).await?);
+            tidied += u64::from(begin(store, queue, spread.epoch, next, config).await?);
         }
     }
     Ok(tidied)
