@@ -71,9 +71,9 @@ pub async fn run(store: Weak<Store>, mut moves: Moves) {
             if let Err(error) = beat(&store, shard, pause, &mut clean).await {
                 tracing::debug!("redis: the audit of shard {shard} was given up: {error}");
             }
-            if let Err(error) = spread::tidy(&store, shard).await {
-                tracing::debug!("redis: queues that are spread were not looked after: {error}");
-            }
+        }
+        if let Err(error) = tidy(&store, store.all()).await {
+            tracing::debug!("redis: queues that are spread were not looked after: {error}");
         }
     }
 }
@@ -128,9 +128,25 @@ pub async fn repair(store: &Arc<Store>) -> Result<u64> {
             mended: 0,
         };
         walk.all().await?;
-        mended += walk.mended + spread::tidy(store, shard).await?;
+        mended += walk.mended;
     }
-    Ok(mended)
+    Ok(mended + tidy(store, store.all()).await?)
+}
+
+/// Looks after the queues that are spread and have a place in one of these shards; says how many were changed.
+async fn tidy(store: &Arc<Store>, shards: impl IntoIterator<Item = u16>) -> Result<u64> {
+    let mut queues: BTreeMap<QueueName, u16> = BTreeMap::new();
+    for shard in shards {
+        for (queue, extent) in spread::seen(store, shard).await? {
+            let most = queues.entry(queue).or_default();
+            *most = extent.max(*most);
+        }
+    }
+    let mut tidied = 0;
+    for (queue, extent) in queues {
+        tidied += u64::from(spread::tidy(store, &queue, extent).await?);
+    }
+    Ok(tidied)
 }
 
 impl Walk<'_> {

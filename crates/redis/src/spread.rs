@@ -11,7 +11,8 @@
 //! - `epoch`: grows with each change. A push names the epoch it was planned in, and a place that is in another one refuses it.
 //!
 //! A change goes from place to place: all are frozen, and only when nobody can push by the old rule any more they are thawed with
-//! the new one. The plan is kept at home, so whoever finds a place frozen can complete the change of one who did not.
+//! the new one. The plan is kept at home, so whoever finds a place frozen can complete the change of one who did not. If Redis loses
+//! a change, what home knows holds; where only some of the places lost it, the auditor begins another one for all of them.
 //!
 //! Limits hold for all places together. Of `max_jobs`, `max_bytes` and `max_leased` each place has a share, which it can check
 //! alone; a place that needs more gets it from the others, which give first. The rate is kept at home, and leases are paid for
@@ -32,7 +33,7 @@ use crate::store::{Store, hash, mixed};
 mod change;
 mod room;
 
-pub use change::{allow, allow_schedule, change, refresh, regroup, tidy};
+pub use change::{allow, allow_schedule, change, refresh, regroup, seen, tidy};
 pub use room::{Said, gather, help, pack_tokens};
 
 /// As much as Lua can count; a larger limit is none.

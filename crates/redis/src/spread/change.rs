@@ -1,6 +1,8 @@
 //! Changes of how a queue is spread, and of the settings of one that is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::Schedule;
@@ -26,6 +28,18 @@ pub(super) struct Known {
     used: Shares,
     /// Jobs that are kept, and keys that are held.
     kept: u64,
+}
+
+impl Known {
+    fn is_empty(&self) -> bool {
+        self.used.jobs == 0 && self.kept == 0
+    }
+
+    /// Whether two places know the same, but for their shares.
+    fn agrees_with(&self, other: &Known) -> bool {
+        let (one, two) = (&self.settings, &other.settings);
+        one.spread == two.spread && one.config == two.config
+    }
 }
 
 pub(super) async fn ask(store: &Store, queue: &QueueName, place: u16) -> Result<Known> {
@@ -262,39 +276,90 @@ pub async fn allow_schedule(store: &Arc<Store>, schedule: &Schedule) -> Result<(
     Err(Error::new(Code::Conflict, text))
 }
 
-/// Looks after the queues of a shard that is their home: of those that are spread, places that are empty are left, and shares
-/// that were lost are dealt again. Says how many queues that changed.
-pub async fn tidy(store: &Arc<Store>, shard: u16) -> Result<u64> {
-    let mut tidied = 0;
+/// The queues in a shard that are or were spread, each with how many places it has at least.
+pub async fn seen(store: &Store, shard: u16) -> Result<BTreeMap<QueueName, u16>> {
+    let mut seen = BTreeMap::new();
     for (info, spread) in look::seen_in(store, shard, None).await? {
-        let queue = &info.name;
-        if spread.epoch == 0 || store.shard_of(queue) != shard {
-            continue;
-        }
-        let spread = refresh(store, queue).await?;
-        let places = all(store, queue, spread.extent).await?;
-        let same = |place: &Known| place.settings.spread == spread;
-        if !places.iter().all(same) {
-            // It changes just now.
-            continue;
-        }
-        let limits = [Limit::Jobs, Limit::Bytes, Limit::Leased];
-        let lost = spread.reach > 1 && limits.iter().any(|limit| is_short(&places, *limit));
-        let narrow =
-            spread.low != spread.reach && can_narrow(store, queue, &spread, &places).await?;
-        if lost || narrow {
-            let mut next = Spread {
-                epoch: spread.epoch + 1,
-                ..spread
-            };
-            if narrow {
-                (next.low, next.reach) = (spread.count, spread.count);
-            }
-            let config = &places[0].settings.config;
-            tidied += u64::from(begin(store, queue, spread.epoch, next, config).await?);
+        if spread.epoch > 0 {
+            // A place that was just frozen knows no more than that it is one.
+            let home = store.shard_of(&info.name);
+            let place = (shard + store.shards - home) % store.shards;
+            seen.insert(info.name, spread.extent.max(place + 1));
         }
     }
-    Ok(tidied)
+    Ok(seen)
+}
+
+/// Looks after a queue that is or was spread, over so many places at least: places that know different things are brought
+/// together, those that are empty are left, and shares that were lost are dealt again. Whether that changed anything.
+pub async fn tidy(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<bool> {
+    let mut last = None;
+    let (spread, places) = loop {
+        let spread = refresh(store, queue).await?;
+        let places = all(store, queue, spread.extent.max(extent)).await?;
+        if places.iter().all(|place| place.agrees_with(&places[0])) {
+            break (spread, places);
+        }
+        // Perhaps it changed while they were asked: then home is on by the next look.
+        if last == Some(spread) {
+            return reunite(store, queue, &places).await;
+        }
+        last = Some(spread);
+    };
+    let limits = [Limit::Jobs, Limit::Bytes, Limit::Leased];
+    let lost = spread.reach > 1 && limits.iter().any(|limit| is_short(&places, *limit));
+    let narrow = spread.low != spread.reach && can_narrow(store, queue, &spread, &places).await?;
+    if !lost && !narrow {
+        return Ok(false);
+    }
+    let mut next = Spread {
+        epoch: spread.epoch + 1,
+        ..spread
+    };
+    if narrow {
+        (next.low, next.reach) = (spread.count, spread.count);
+    }
+    let config = &places[0].settings.config;
+    begin(store, queue, spread.epoch, next, config).await
+}
+
+/// Redis lost the last changes of a queue in some of its places: all get the settings of home anew. Jobs and keys are looked for
+/// wherever any place knows that they may be.
+async fn reunite(store: &Arc<Store>, queue: &QueueName, places: &[Known]) -> Result<bool> {
+    let home = &places[0].settings;
+    let whole = places
+        .iter()
+        .filter(|place| !place.settings.spread.changing);
+    let ahead = whole.max_by_key(|place| place.settings.spread.epoch);
+    // Where home has forgotten the queue, the newest settings hold that there are.
+    let forgotten = home.spread.epoch == 0 && home.config == QueueConfig::default();
+    let config = match ahead {
+        Some(ahead) if forgotten => &ahead.settings.config,
+        _ => &home.config,
+    };
+    let count = config.shards.unwrap_or(1);
+    let filled = places.iter().rposition(|place| !place.is_empty());
+    let filled = filled.map_or(0, |last| last as u16 + 1);
+    let spreads = || places.iter().map(|place| place.settings.spread);
+    let next = Spread {
+        epoch: newest(places) + 1,
+        changing: false,
+        count,
+        low: spreads().map(|spread| spread.low).fold(count, u16::min),
+        reach: spreads()
+            .map(|spread| spread.reach)
+            .fold(count.max(filled), u16::max),
+        extent: places.len() as u16,
+        limited: config.max_leased.is_some(),
+    };
+    let begun = begin(store, queue, home.spread.epoch, next, config).await?;
+    if begun {
+        tracing::warn!(
+            "redis: the shards of queue {queue} knew different settings, and have the same again"
+        );
+        store.repaired.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(begun)
 }
 
 /// Whether all jobs of a queue are where its count says they should be.
@@ -304,9 +369,8 @@ async fn can_narrow(
     spread: &Spread,
     places: &[Known],
 ) -> Result<bool> {
-    let empty = |place: &Known| place.used.jobs == 0 && place.kept == 0;
     let rest = &places[usize::from(spread.count)..usize::from(spread.reach)];
-    if !rest.iter().all(empty) {
+    if !rest.iter().all(Known::is_empty) {
         return Ok(false);
     }
     for place in 0..spread.count {

@@ -3,7 +3,7 @@
 use auxo_conformance::bench::{ack, code, plain, queue};
 use auxo_core::job::OnDuplicate::Reject;
 use auxo_core::queue::QueueConfig;
-use auxo_core::Code;
+use auxo_core::{Code, Engine};
 
 use super::{Spread, over, shards_of, with_key};
 
@@ -34,6 +34,14 @@ impl Spread {
         let id = self.bench.push(plain()).await;
         self.bench.work(ack()).await;
         id.shard()
+    }
+
+    /// The auditor comes, and finds one thing to mend. What it makes wide to be sure, it makes narrow again the next time.
+    async fn is_mended(&self) {
+        assert_eq!(self.engine.repair().await.unwrap(), 1);
+        assert_eq!(self.engine.repair().await.unwrap(), 1);
+        assert_eq!(self.engine.repair().await.unwrap(), 0);
+        assert_eq!(self.engine.repaired(), 1);
     }
 
     /// Jobs with and without a key come in, as many as there may be and no more, and all are lent.
@@ -96,4 +104,48 @@ async fn a_change_takes_those_along_that_are_ahead() {
         })
         .await;
     store.is_well(30).await;
+}
+
+/// Each of the places of a queue over four shards, home first, loses the last change; then the auditor comes.
+#[tokio::test]
+async fn the_auditor_brings_places_together_that_differ() {
+    for behind in 0..4 {
+        let store = Spread::over(1).await;
+        let home = store.home().await;
+        let limited = |jobs| QueueConfig {
+            max_jobs: Some(jobs),
+            ..over(4)
+        };
+        store.bench.configure(limited(20)).await;
+        store.keep();
+        store.bench.configure(limited(30)).await;
+        let before = store.bench.push_many(8, plain()).await;
+        assert_eq!(shards_of(&before), 4);
+        store.set_back((home + behind) % 7);
+        let other = store.another().await;
+        other.is_mended().await;
+        // What is lost at home is lost.
+        let limit = if behind == 0 { 20 } else { 30 };
+        assert_eq!(store.bench.info().await.config, limited(limit));
+        store.is_well(limit).await;
+    }
+}
+
+#[tokio::test]
+async fn jobs_in_places_that_home_forgot_are_lent_after_the_auditor_came() {
+    let store = Spread::over(1).await;
+    let home = store.home().await;
+    store.keep();
+    let config = QueueConfig {
+        max_jobs: Some(30),
+        ..over(6)
+    };
+    store.bench.configure(config.clone()).await;
+    store.bench.push_many(12, plain()).await;
+    store.set_back(home);
+    let other = store.another().await;
+    other.is_mended().await;
+    // Home knew no settings at all: then those hold that others know.
+    assert_eq!(other.bench.info().await.config, config);
+    other.is_well(30).await;
 }
