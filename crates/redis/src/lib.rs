@@ -14,6 +14,7 @@ mod gather;
 pub mod keys;
 mod link;
 mod look;
+mod make;
 mod notices;
 mod push;
 mod record;

@@ -7,6 +7,7 @@ mod acl;
 mod checks;
 mod damage;
 mod emptied;
+mod lost;
 mod moves;
 mod random;
 mod repair;
