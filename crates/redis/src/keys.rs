@@ -7,7 +7,7 @@
 /// The parts of a shard, with the name that scripts know them by.
 pub const NAMES: &[(&str, &str)] = &[
     // A hash: the store's identity and number of shards, the newest id, the count of leases, until when somebody watches, when
-    // schedules were armed.
+    // schedules were armed, how many walks of the auditor came to their end.
     ("META", "meta"),
     // A hash of packed jobs by id: what a client said.
     ("JOBS", "jobs"),
