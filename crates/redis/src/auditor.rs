@@ -155,8 +155,7 @@ impl Rounds {
         if ours.is_empty() {
             return;
         }
-        // First, for pushes may fail until that is done, and it is soon done; and in all shards, for one of which a queue is gone
-        // does not know that it was spread.
+        // First, for pushes may fail until that is done, and it is soon done.
         let tidied = tidy(store).await;
         if let Err(error) = &tidied {
             tracing::debug!("redis: queues that are spread were not looked after: {error}");
@@ -272,15 +271,8 @@ pub async fn repair(store: &Arc<Store>) -> Result<u64> {
 
 /// Looks after the queues that are spread; says how many were changed.
 async fn tidy(store: &Arc<Store>) -> Result<u64> {
-    let mut queues: BTreeMap<QueueName, u16> = BTreeMap::new();
-    for shard in store.all() {
-        for (queue, extent) in spread::seen(store, shard).await? {
-            let most = queues.entry(queue).or_default();
-            *most = extent.max(*most);
-        }
-    }
     let mut tidied = 0;
-    for (queue, extent) in queues {
+    for (queue, extent) in spread::seen(store).await? {
         tidied += u64::from(spread::tidy(store, &queue, extent).await?);
     }
     Ok(tidied)

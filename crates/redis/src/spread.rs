@@ -33,7 +33,7 @@ use crate::store::{Store, hash, mixed};
 mod change;
 mod room;
 
-pub use change::{allow, allow_schedule, change, refresh, regroup, seen, tidy};
+pub use change::{agree, allow, allow_schedule, change, refresh, regroup, seen, tidy};
 pub use room::{Said, gather, help, pack_tokens};
 
 /// As much as Lua can count; a larger limit is none.

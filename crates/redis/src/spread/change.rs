@@ -276,36 +276,54 @@ pub async fn allow_schedule(store: &Arc<Store>, schedule: &Schedule) -> Result<(
     Err(Error::new(Code::Conflict, text))
 }
 
-/// The queues in a shard that are or were spread, each with how many places it has at least.
-pub async fn seen(store: &Store, shard: u16) -> Result<BTreeMap<QueueName, u16>> {
-    let mut seen = BTreeMap::new();
-    for (info, spread) in look::seen_in(store, shard, None).await? {
-        if spread.epoch > 0 {
-            // A place that was just frozen knows no more than that it is one.
-            let home = store.shard_of(&info.name);
-            let place = (shard + store.shards - home) % store.shards;
-            seen.insert(info.name, spread.extent.max(place + 1));
+/// The queues that are or were spread, each with how many places it has at least. All shards are asked: a home that has forgotten
+/// a queue does not know that it was spread.
+pub async fn seen(store: &Store) -> Result<BTreeMap<QueueName, u16>> {
+    let mut seen: BTreeMap<QueueName, u16> = BTreeMap::new();
+    for shard in store.all() {
+        for (info, spread) in look::seen_in(store, shard, None).await? {
+            if spread.epoch > 0 {
+                // A place that was just frozen knows no more than that it is one.
+                let home = store.shard_of(&info.name);
+                let place = (shard + store.shards - home) % store.shards;
+                let extent = seen.entry(info.name).or_default();
+                *extent = spread.extent.max(place + 1).max(*extent);
+            }
         }
     }
     Ok(seen)
 }
 
+/// What the places of a queue know, so many at least, and whether that is the same.
+async fn compare(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<(Vec<Known>, bool)> {
+    let mut last = None;
+    loop {
+        let spread = refresh(store, queue).await?;
+        let places = all(store, queue, spread.extent.max(extent)).await?;
+        let home = &places[0];
+        let same =
+            home.settings.spread == spread && places.iter().all(|place| place.agrees_with(home));
+        // If they differ, perhaps it changed while they were asked: then home is on by the next look.
+        if same || last == Some(spread) {
+            return Ok((places, same));
+        }
+        last = Some(spread);
+    }
+}
+
+/// Whether the places of a queue, so many at least, know the same.
+pub async fn agree(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<bool> {
+    Ok(compare(store, queue, extent).await?.1)
+}
+
 /// Looks after a queue that is or was spread, over so many places at least: places that know different things are brought
 /// together, those that are empty are left, and shares that were lost are dealt again. Whether that changed anything.
 pub async fn tidy(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<bool> {
-    let mut last = None;
-    let (spread, places) = loop {
-        let spread = refresh(store, queue).await?;
-        let places = all(store, queue, spread.extent.max(extent)).await?;
-        if places.iter().all(|place| place.agrees_with(&places[0])) {
-            break (spread, places);
-        }
-        // Perhaps it changed while they were asked: then home is on by the next look.
-        if last == Some(spread) {
-            return reunite(store, queue, &places).await;
-        }
-        last = Some(spread);
-    };
+    let (places, same) = compare(store, queue, extent).await?;
+    if !same {
+        return reunite(store, queue, &places).await;
+    }
+    let spread = places[0].settings.spread;
     let limits = [Limit::Jobs, Limit::Bytes, Limit::Leased];
     let lost = spread.reach > 1 && limits.iter().any(|limit| is_short(&places, *limit));
     let narrow = spread.low != spread.reach && can_narrow(store, queue, &spread, &places).await?;
@@ -327,6 +345,10 @@ pub async fn tidy(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<
 /// wherever any place knows that they may be.
 async fn reunite(store: &Arc<Store>, queue: &QueueName, places: &[Known]) -> Result<bool> {
     let home = &places[0].settings;
+    if home.spread.changing {
+        // Somebody sees to it just now. What home has is not what it is to have.
+        return Ok(false);
+    }
     let whole = places
         .iter()
         .filter(|place| !place.settings.spread.changing);

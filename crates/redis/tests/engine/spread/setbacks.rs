@@ -38,6 +38,8 @@ impl Spread {
 
     /// The auditor comes, and finds one thing to mend. What it makes wide to be sure, it makes narrow again the next time.
     async fn is_mended(&self) {
+        let problems = self.engine.audit().await.unwrap().problems;
+        assert_eq!(problems, ["queue q: its shards know different settings"]);
         assert_eq!(self.engine.repair().await.unwrap(), 1);
         assert_eq!(self.engine.repair().await.unwrap(), 1);
         assert_eq!(self.engine.repair().await.unwrap(), 0);
