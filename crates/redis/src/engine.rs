@@ -16,6 +16,7 @@ use auxo_core::{Error, NewJob, QueueName, Result};
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, watch};
 
+use crate::asked::Asked;
 use crate::checks::{self, Setup};
 use crate::desk::{Desk, catch_up};
 use crate::gather::Gather;
@@ -46,6 +47,7 @@ pub struct RedisEngine {
     desks: Vec<Arc<Desk>>,
     pushes: Arc<Gather<NewJob, Result<Pushed>>>,
     settles: Arc<Gather<Settle, Result<Settled>>>,
+    asked: Asked,
     setup: Setup,
 }
 
@@ -90,6 +92,7 @@ impl RedisEngine {
             desks,
             pushes: Arc::default(),
             settles: Arc::default(),
+            asked: Asked::default(),
             setup,
         })
     }
@@ -299,6 +302,7 @@ impl Engine for RedisEngine {
         for queue in &ask.queues {
             self.desk_of(queue).name(queue, now);
         }
+        self.asked.tell(&self.store, &ask.queues);
         if let [desk] = self.desks.as_slice() {
             return desk.lease(&self.store, ask, false).await;
         }
@@ -343,8 +347,9 @@ impl Engine for RedisEngine {
         let mut infos = look::queues(&self.store, names).await?;
         for info in &mut infos {
             let desk = self.desk_of(&info.name);
-            info.waiting = desk.waiting(&info.name);
-            info.last_asked = desk.asked(&info.name);
+            // Of the others is only known which processes wait, each for one or more.
+            info.waiting += desk.waiting(&info.name);
+            info.last_asked = info.last_asked.max(desk.asked(&info.name));
         }
         Ok(infos)
     }

@@ -17,7 +17,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("TIMERS", "timers"),
     // A sorted set of the names of all queues.
     ("QUEUES", "queues"),
-    // A hash: a queue's settings and counts in this shard, and while it is being spread otherwise the plan.
+    // A hash: a queue's settings and counts in this shard, when it was last asked for, and while it is being spread otherwise the plan.
     ("QUEUE", "q:"),
     // A sorted set: the priorities in which a queue has jobs that wait.
     ("CLASSES", "c:"),

@@ -4,6 +4,7 @@
 //! is told in [`keys`].
 
 mod adopt;
+mod asked;
 mod audit;
 mod auditor;
 mod bytes;

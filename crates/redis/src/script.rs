@@ -105,6 +105,7 @@ scripts! {
     CATALOG "catalog" true [STORE];
     MAKE "make" true [];
     WATCH "watch" true [STORE];
+    ASKED "asked" true [STORE];
     SPREAD "spread" false [STORE RECORDS QUEUES_PART];
     HELD "held" false [STORE];
     FIND "find" false [RECORDS QUEUES_PART];

@@ -4,6 +4,7 @@
 mod servers;
 
 mod acl;
+mod asked;
 mod checks;
 mod damage;
 mod emptied;
