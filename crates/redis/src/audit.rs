@@ -17,6 +17,7 @@ use crate::desk::catch_up;
 use crate::look::{add_books, queues_in};
 use crate::record::{garbled, id_of};
 use crate::script;
+use crate::spread;
 use crate::store::{Store, bytes, items, text, tuple};
 
 /// How many jobs a piece has, and how many bytes of payload they should not exceed: the script has them all in its hands.
@@ -242,6 +243,12 @@ pub async fn audit(store: &Arc<Store>) -> Result<Audit> {
     for shard in store.all() {
         catch_up(store, shard).await?;
         audit_in(store, shard, &mut audit).await?;
+    }
+    for (queue, extent) in spread::seen(store).await? {
+        if !spread::agree(store, &queue, extent).await? {
+            let problem = format!("queue {queue}: its shards know different settings");
+            audit.problems.push(problem);
+        }
     }
     audit.queues.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(audit)

@@ -2,8 +2,12 @@
 //!
 //! About once a minute, and soon after another server took over, one process walks through all jobs of a shard (see
 //! [`crate::audit`]) and lets `repair.lua` mend what it finds, which looks again before it does: the finds of a walk are old by
-//! then. A shard in which nothing has changed since the last walk that found nothing is left alone: that costs one command a
-//! minute.
+//! then. Before that it looks after the queues in the shard that are spread. A shard in which nothing has changed since the last
+//! walk that found nothing is left alone: that costs one command a minute.
+//!
+//! Who walks says so every few seconds. Who has walked keeps the shard until its next beat, so that there is one process that knows
+//! what it looked like; but after a change of servers nobody waits for that one, which may be gone: a walk is tried for until one has
+//! come to its end, whoever did it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -22,10 +26,13 @@ use crate::spread;
 use crate::store::{Store, number, text, tuple};
 
 /// How often a shard is looked after.
-const BEAT: Duration = Duration::from_secs(60);
-/// For how long a process has a shard to itself, and after what time it says so again.
-const CLAIM: Duration = Duration::from_secs(90);
-const RENEW: Duration = Duration::from_secs(30);
+pub const BEAT: Duration = Duration::from_secs(60);
+/// For how long a process that walks has a shard to itself, and after what time it says so again; and for how long one that rests.
+const CLAIM: Duration = Duration::from_secs(20);
+const RENEW: Duration = Duration::from_secs(5);
+const REST: Duration = Duration::from_secs(65);
+/// How soon a claim that was refused is tried again where it is urgent.
+const RETRY: Duration = Duration::from_secs(5);
 /// How long after a change of servers the walk begins.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long a walk pauses after each piece of about a hundred jobs. A job was measured to take 13 µs of Redis, so the first, some
@@ -41,23 +48,26 @@ struct Walk<'a> {
     pause: Duration,
     /// When the shard was last claimed, if others are to keep away.
     claimed: Option<Instant>,
+    /// Tells that another server took over, and the walk has to begin anew.
+    moves: Option<&'a Moves>,
     found: u64,
     mended: u64,
 }
 
 /// Looks after all shards until the engine is gone.
 pub async fn run(store: Weak<Store>, mut moves: Moves) {
-    // For each shard, what it looked like when a walk that found nothing began.
-    let mut clean: BTreeMap<u16, String> = BTreeMap::new();
+    let Some(shards) = store.upgrade().map(|store| store.shards) else {
+        return;
+    };
+    let mut rounds = Rounds::new(shards, Instant::now() + BEAT);
     loop {
-        let pause = tokio::select! {
-            () = tokio::time::sleep(BEAT) => EASY,
+        tokio::select! {
+            () = tokio::time::sleep_until(rounds.next()) => {}
             moved = moves.next() => {
                 if moved {
                     tokio::time::sleep(SETTLE).await;
                 }
-                clean.clear();
-                URGENT
+                rounds.hurry(Instant::now());
             }
         };
         let Some(store) = store.upgrade() else {
@@ -66,53 +76,178 @@ pub async fn run(store: Weak<Store>, mut moves: Moves) {
         if store.open().is_err() {
             return;
         }
+        rounds.look(&store, Instant::now(), Some(&moves)).await;
+    }
+}
+
+/// What a process knows of the shards between two looks.
+struct Rounds {
+    /// What a shard looked like when a walk that found nothing began.
+    clean: BTreeMap<u16, String>,
+    shards: Vec<Next>,
+}
+
+/// When a shard is looked after next.
+#[derive(Clone, Copy)]
+struct Next {
+    at: Instant,
+    /// Another server took over, and nobody is known to have walked since.
+    urgent: bool,
+    /// While it is urgent and others have the shard: how many walks had come to their end at first.
+    walks: Option<u64>,
+}
+
+/// What came of a claim.
+enum Claim {
+    /// What the shard looks like.
+    Ours(String),
+    /// For how long another process has it, and how many walks came to their end.
+    Theirs(Duration, u64),
+}
+
+impl Rounds {
+    fn new(shards: u16, at: Instant) -> Rounds {
+        let next = Next {
+            at,
+            urgent: false,
+            walks: None,
+        };
+        Rounds {
+            clean: BTreeMap::new(),
+            shards: vec![next; usize::from(shards)],
+        }
+    }
+
+    /// When there is something to do.
+    fn next(&self) -> Instant {
+        let times = self.shards.iter().map(|next| next.at);
+        times.min().expect("a store has a shard")
+    }
+
+    /// Another server took over.
+    fn hurry(&mut self, now: Instant) {
+        self.clean.clear();
+        self.shards.fill(Next {
+            at: now,
+            urgent: true,
+            walks: None,
+        });
+    }
+
+    /// Looks after the shards whose time has come, if no other process does and anything has changed.
+    async fn look(&mut self, store: &Arc<Store>, now: Instant, moves: Option<&Moves>) {
+        let mut ours = Vec::new();
         for shard in store.all() {
-            // Whatever went wrong, the next beat comes.
-            if let Err(error) = beat(&store, shard, pause, &mut clean).await {
-                tracing::debug!("redis: the audit of shard {shard} was given up: {error}");
+            let next = self.shards[usize::from(shard)];
+            if next.at > now {
+                continue;
             }
-            if let Err(error) = spread::tidy(&store, shard).await {
-                tracing::debug!("redis: queues that are spread were not looked after: {error}");
+            let clean = self.clean.get(&shard).cloned().unwrap_or_default();
+            let claimed = claim(store, shard, deed(next.urgent), &clean).await;
+            self.shards[usize::from(shard)] = next.after(&claimed, now);
+            if let Ok(Claim::Ours(sketch)) = claimed
+                && (sketch.is_empty() || sketch != clean)
+            {
+                self.clean.remove(&shard);
+                ours.push((shard, next.urgent));
             }
+        }
+        if ours.is_empty() {
+            return;
+        }
+        // First, for pushes may fail until that is done, and it is soon done.
+        let tidied = tidy(store).await;
+        if let Err(error) = &tidied {
+            tracing::debug!("redis: queues that are spread were not looked after: {error}");
+        }
+        for (shard, urgent) in ours {
+            if moves.is_some_and(Moves::pending) {
+                return;
+            }
+            let next = &mut self.shards[usize::from(shard)];
+            match walk(store, shard, urgent, moves).await {
+                Ok(Some(sketch)) => {
+                    (next.urgent, next.walks) = (false, None);
+                    let sketch = sketch.filter(|_| tidied.is_ok());
+                    self.clean.extend(sketch.map(|sketch| (shard, sketch)));
+                }
+                // Another process has it now, or it is to begin anew.
+                Ok(None) => {}
+                // Whatever went wrong, the next beat comes.
+                Err(error) => {
+                    tracing::debug!("redis: the audit of shard {shard} was given up: {error}");
+                }
+            }
+            next.at = Instant::now() + if next.urgent { RETRY } else { BEAT };
         }
     }
 }
 
-/// Looks after a shard, if no other process does and anything has changed.
-async fn beat(
+impl Next {
+    /// When to come back after a claim.
+    fn after(self, claimed: &Result<Claim>, now: Instant) -> Next {
+        let mut next = self;
+        let wait = match claimed {
+            Ok(Claim::Ours(_)) => BEAT,
+            Ok(Claim::Theirs(left, walks)) => {
+                let first = *next.walks.get_or_insert(*walks);
+                if first != *walks {
+                    (next.urgent, next.walks) = (false, None);
+                }
+                // When the other is gone, its time is over then.
+                (*left).min(REST) + Duration::from_secs(1)
+            }
+            Err(_) => BEAT,
+        };
+        next.at = now + if next.urgent { wait.min(RETRY) } else { wait };
+        next
+    }
+}
+
+fn deed(urgent: bool) -> &'static str {
+    if urgent { "urgent" } else { "walk" }
+}
+
+/// Claims a shard, or says that a walk through it is over.
+async fn claim(store: &Store, shard: u16, deed: &str, clean: &str) -> Result<Claim> {
+    let mut call = store.call(&script::CLAIM, shard);
+    call.arg(store.process.as_str())
+        .arg(deed)
+        .arg(CLAIM.as_millis().to_string())
+        .arg(REST.as_millis().to_string())
+        .arg(clean);
+    let [ours, sketch, left, walks] = tuple(store.run(call).await?)?;
+    Ok(match number(ours)? {
+        1 => Claim::Ours(text(sketch)?),
+        _ => Claim::Theirs(Duration::from_millis(number(left)?), number(walks)?),
+    })
+}
+
+/// Walks through a shard that is ours. If it came to the end: what the shard looked like before, if nothing was found.
+async fn walk(
     store: &Store,
     shard: u16,
-    pause: Duration,
-    clean: &mut BTreeMap<u16, String>,
-) -> Result<()> {
-    let Some(sketch) = claim(store, shard).await? else {
-        return Ok(());
+    urgent: bool,
+    moves: Option<&Moves>,
+) -> Result<Option<Option<String>>> {
+    // Others may have been walked through since it was claimed.
+    let Claim::Ours(sketch) = claim(store, shard, deed(urgent), "").await? else {
+        return Ok(None);
     };
-    if !sketch.is_empty() && clean.get(&shard) == Some(&sketch) {
-        return Ok(());
-    }
-    clean.remove(&shard);
     let mut walk = Walk {
         store,
         shard,
-        pause,
+        pause: if urgent { URGENT } else { EASY },
         claimed: Some(Instant::now()),
+        moves,
         found: 0,
         mended: 0,
     };
-    if walk.all().await? && walk.found == 0 {
-        clean.insert(shard, sketch);
+    if !walk.all().await? {
+        return Ok(None);
     }
-    Ok(())
-}
-
-/// Claims a shard. If it is ours, what it looks like.
-async fn claim(store: &Store, shard: u16) -> Result<Option<String>> {
-    let mut call = store.call(&script::CLAIM, shard);
-    call.arg(store.process.as_str())
-        .arg(CLAIM.as_millis().to_string());
-    let [ours, sketch] = tuple(store.run(call).await?)?;
-    Ok((number(ours)? == 1).then_some(text(sketch)?))
+    claim(store, shard, "over", "").await?;
+    Ok(Some((walk.found == 0).then_some(sketch)))
 }
 
 /// Walks through all shards at once and mends what it finds; says how much.
@@ -124,13 +259,23 @@ pub async fn repair(store: &Arc<Store>) -> Result<u64> {
             shard,
             pause: Duration::ZERO,
             claimed: None,
+            moves: None,
             found: 0,
             mended: 0,
         };
         walk.all().await?;
-        mended += walk.mended + spread::tidy(store, shard).await?;
+        mended += walk.mended;
     }
-    Ok(mended)
+    Ok(mended + tidy(store).await?)
+}
+
+/// Looks after the queues that are spread; says how many were changed.
+async fn tidy(store: &Arc<Store>) -> Result<u64> {
+    let mut tidied = 0;
+    for (queue, extent) in spread::seen(store).await? {
+        tidied += u64::from(spread::tidy(store, &queue, extent).await?);
+    }
+    Ok(tidied)
 }
 
 impl Walk<'_> {
@@ -237,14 +382,18 @@ impl Walk<'_> {
         self.store.repaired.fetch_add(mended, Ordering::Relaxed);
     }
 
-    /// Lets others go first. Whether the shard is still ours.
+    /// Lets others go first. Whether to go on: the shard is still ours, and no other server took over meanwhile.
     async fn breathe(&mut self) -> Result<bool> {
         if !self.pause.is_zero() {
             tokio::time::sleep(self.pause).await;
         }
+        if self.moves.is_some_and(Moves::pending) {
+            return Ok(false);
+        }
         if self.claimed.is_some_and(|at| at.elapsed() > RENEW) {
             self.claimed = Some(Instant::now());
-            return Ok(claim(self.store, self.shard).await?.is_some());
+            let claimed = claim(self.store, self.shard, "walk", "").await?;
+            return Ok(matches!(claimed, Claim::Ours(_)));
         }
         Ok(true)
     }

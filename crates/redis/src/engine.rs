@@ -12,19 +12,20 @@ use auxo_core::job::{Job, Leased};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use auxo_core::queue::QueueInfo;
 use auxo_core::time::Timestamp;
-use auxo_core::{Code, Error, NewJob, QueueName, Result};
+use auxo_core::{Error, NewJob, QueueName, Result};
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, watch};
 
+use crate::asked::Asked;
 use crate::checks::{self, Setup};
 use crate::desk::{Desk, catch_up};
 use crate::gather::Gather;
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::settings::Settings;
-use crate::store::{Store, number, text, tuple};
+use crate::store::{Store, number};
 use crate::url::{Kind, StoreUrl};
-use crate::{adopt, audit, auditor, look, push, rest, schedules, script, settle, spread};
+use crate::{adopt, audit, auditor, look, make, push, rest, schedules, script, settle, spread};
 
 /// How long to wait after the letter box could not be read.
 const LOST: Duration = Duration::from_millis(200);
@@ -46,6 +47,7 @@ pub struct RedisEngine {
     desks: Vec<Arc<Desk>>,
     pushes: Arc<Gather<NewJob, Result<Pushed>>>,
     settles: Arc<Gather<Settle, Result<Settled>>>,
+    asked: Asked,
     setup: Setup,
 }
 
@@ -63,7 +65,7 @@ impl RedisEngine {
             Kind::Single(_) | Kind::Sentinel { .. } => 1,
         });
         let mut store = Store::new(link, Keys::new(url.prefix()), wished, clock, told)?;
-        make(&mut store, url.shards()).await?;
+        make::make(&mut store, url.shards()).await?;
         let store = Arc::new(store);
         let desks: Vec<_> = store
             .all()
@@ -90,6 +92,7 @@ impl RedisEngine {
             desks,
             pushes: Arc::default(),
             settles: Arc::default(),
+            asked: Asked::default(),
             setup,
         })
     }
@@ -236,34 +239,6 @@ impl RedisEngine {
     }
 }
 
-/// Makes the store, or finds it: with the number of shards that it was made with, for jobs are found by it.
-async fn make(store: &mut Store, said: Option<u16>) -> Result<()> {
-    let mut call = store.call(&script::MAKE, 0);
-    call.arg(store.shards.to_string()).arg(store.name()?);
-    let [made, identity] = tuple(store.run(call).await?)?;
-    let made = number(made)? as u16;
-    if let Some(said) = said.filter(|said| *said != made) {
-        let text = format!(
-            "the store has {made} shards, not {said}: leave shards out of its URL, or move the jobs to a new store"
-        );
-        return Err(Error::new(Code::Conflict, text));
-    }
-    store.shards = made;
-    store.identity = text(identity)?;
-    for shard in store.all().skip(1) {
-        let mut call = store.call(&script::MAKE, shard);
-        call.arg("").arg(store.identity.as_str());
-        let [_, was] = tuple(store.run(call).await?)?;
-        let was = text(was)?;
-        if !was.is_empty() && was != store.identity {
-            tracing::warn!(
-                "redis: shard {shard} outlived the store that it was of, and is taken over"
-            );
-        }
-    }
-    Ok(())
-}
-
 impl Drop for RedisEngine {
     fn drop(&mut self) {
         self.store.closed.store(true, Ordering::Release);
@@ -327,6 +302,7 @@ impl Engine for RedisEngine {
         for queue in &ask.queues {
             self.desk_of(queue).name(queue, now);
         }
+        self.asked.tell(&self.store, &ask.queues);
         if let [desk] = self.desks.as_slice() {
             return desk.lease(&self.store, ask, false).await;
         }
@@ -371,8 +347,9 @@ impl Engine for RedisEngine {
         let mut infos = look::queues(&self.store, names).await?;
         for info in &mut infos {
             let desk = self.desk_of(&info.name);
-            info.waiting = desk.waiting(&info.name);
-            info.last_asked = desk.asked(&info.name);
+            // Of the others is only known which processes wait, each for one or more.
+            info.waiting += desk.waiting(&info.name);
+            info.last_asked = info.last_asked.max(desk.asked(&info.name));
         }
         Ok(infos)
     }

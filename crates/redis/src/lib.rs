@@ -4,6 +4,7 @@
 //! is told in [`keys`].
 
 mod adopt;
+mod asked;
 mod audit;
 mod auditor;
 mod bytes;
@@ -14,6 +15,7 @@ mod gather;
 pub mod keys;
 mod link;
 mod look;
+mod make;
 mod notices;
 mod push;
 mod record;

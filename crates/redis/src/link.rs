@@ -184,6 +184,11 @@ impl Moves {
     pub async fn next(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
+
+    /// Whether there was one that nobody waited for yet.
+    pub fn pending(&self) -> bool {
+        self.0.has_changed().unwrap_or(true)
+    }
 }
 
 fn plain(parts: &[&[u8]]) -> Cmd {

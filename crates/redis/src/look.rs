@@ -374,6 +374,9 @@ fn sum(all: &mut QueueInfo, more: QueueInfo) {
     all.counts.done += more.counts.done;
     all.bytes += more.bytes;
     add_books(&mut all.books, &more.books);
+    // Who waits does so in all places.
+    all.waiting = all.waiting.max(more.waiting);
+    all.last_asked = all.last_asked.max(more.last_asked);
     all.next_due = all.next_due.into_iter().chain(more.next_due).min();
 }
 
@@ -405,6 +408,7 @@ pub async fn seen_in(
         Some(names) => {
             for names in names.chunks(QUEUES) {
                 let mut call = store.call(&script::QUEUES, shard);
+                call.arg(store.process.as_str());
                 for name in names {
                     call.arg(name.as_str());
                 }
@@ -413,6 +417,7 @@ pub async fn seen_in(
         }
         None => loop {
             let mut call = store.call(&script::QUEUES, shard);
+            call.arg(store.process.as_str());
             let after = infos.last().map_or("", |(info, _)| info.name.as_str());
             call.arg("").arg(after).arg(QUEUES.to_string());
             let more = infos_of(store.run(call).await?)?;
@@ -432,10 +437,10 @@ fn infos_of(answer: crate::link::Value) -> Result<Vec<(QueueInfo, Spread)>> {
 }
 
 fn info_of(value: crate::link::Value) -> Result<(QueueInfo, Spread)> {
-    let [name, config, rest @ ..] = tuple::<15>(value)?;
+    let [name, config, rest @ ..] = tuple::<16>(value)?;
     let name = QueueName::new(&text(name)?)?;
     let settings = Settings::unpack(&bytes(config)?).ok_or_else(|| garbled("settings"))?;
-    let mut numbers = [0; 13];
+    let mut numbers = [0; 14];
     for (number_of, value) in numbers.iter_mut().zip(rest) {
         *number_of = number(value)?;
     }
@@ -452,7 +457,8 @@ fn info_of(value: crate::link::Value) -> Result<(QueueInfo, Spread)> {
         kept,
         next_due,
         allowed,
-        _,
+        others,
+        asked,
     ] = numbers;
     let gone = done + dead + expired + cancelled + deleted;
     let live = accepted.saturating_sub(gone);
@@ -477,8 +483,9 @@ fn info_of(value: crate::link::Value) -> Result<(QueueInfo, Spread)> {
             cancelled,
             deleted,
         },
-        waiting: 0,
-        last_asked: None,
+        // Those of this process are known to its desks.
+        waiting: others,
+        last_asked: at(asked),
         next_due: at(next_due),
         rate_wait: at(allowed),
     };

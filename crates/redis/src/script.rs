@@ -130,6 +130,7 @@ scripts! {
     CATALOG "catalog" Writes [STORE];
     MAKE "make" Writes [];
     WATCH "watch" Writes [STORE];
+    ASKED "asked" Writes [STORE];
     SPREAD "spread" Reads [STORE RECORDS QUEUES_PART];
     HELD "held" Reads [STORE];
     FIND "find" Reads [RECORDS QUEUES_PART];

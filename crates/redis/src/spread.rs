@@ -11,7 +11,8 @@
 //! - `epoch`: grows with each change. A push names the epoch it was planned in, and a place that is in another one refuses it.
 //!
 //! A change goes from place to place: all are frozen, and only when nobody can push by the old rule any more they are thawed with
-//! the new one. The plan is kept at home, so whoever finds a place frozen can complete the change of one who did not.
+//! the new one. The plan is kept at home, so whoever finds a place frozen can complete the change of one who did not. If Redis loses
+//! a change, what home knows holds; where only some of the places lost it, the auditor begins another one for all of them.
 //!
 //! Limits hold for all places together. Of `max_jobs`, `max_bytes` and `max_leased` each place has a share, which it can check
 //! alone; a place that needs more gets it from the others, which give first. The rate is kept at home, and leases are paid for
@@ -27,12 +28,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::bytes::{Pack, Unpack};
-use crate::store::{Store, hash};
+use crate::store::{Store, hash, mixed};
 
 mod change;
 mod room;
 
-pub use change::{allow, allow_schedule, change, refresh, regroup, tidy};
+pub use change::{agree, allow, allow_schedule, change, refresh, regroup, seen, tidy};
 pub use room::{Said, gather, help, pack_tokens};
 
 /// As much as Lua can count; a larger limit is none.
@@ -153,16 +154,9 @@ impl Spread {
     }
 }
 
-/// So that each bit depends on each.
-fn mixed(hash: u64) -> u64 {
-    let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ hash >> 31
-}
-
 /// What this process knows of the queues that are spread; all others are at home.
 pub struct Spreads {
-    known: Mutex<HashMap<QueueName, Spread>>,
+    known: Mutex<HashMap<QueueName, Heard>>,
     /// Nearly always there are none, and nobody needs to look.
     any: AtomicBool,
     /// Counts what was learned, for those who wait where a queue was.
@@ -172,6 +166,13 @@ pub struct Spreads {
 }
 
 type InVain = tokio::sync::Mutex<Option<Instant>>;
+
+/// How a queue is spread, and when that was heard.
+#[derive(Clone, Copy)]
+struct Heard {
+    spread: Spread,
+    at: Instant,
+}
 
 impl Default for Spreads {
     fn default() -> Spreads {
@@ -191,7 +192,9 @@ impl Spreads {
             return Spread::default();
         }
         let known = self.known.lock().expect("spreads");
-        known.get(queue).copied().unwrap_or_default()
+        known
+            .get(queue)
+            .map_or_else(Spread::default, |heard| heard.spread)
     }
 
     /// Tells when something new is learned.
@@ -211,11 +214,29 @@ impl Spreads {
         in_vain.is_some_and(|vain| vain.try_lock().map_or(true, |vain| vain.is_some()))
     }
 
+    /// A place of a queue says how it is spread. It may be behind.
     fn learn(&self, queue: &QueueName, spread: Spread) {
+        self.hear(queue, spread, None);
+    }
+
+    /// The home of a queue, asked at some time, says how it is spread. That holds though more was known before: Redis may have
+    /// lost what was newer. Only who was asked before that was heard may just be late.
+    fn believe(&self, queue: &QueueName, spread: Spread, asked: Instant) {
+        self.hear(queue, spread, Some(asked));
+    }
+
+    fn hear(&self, queue: &QueueName, spread: Spread, asked: Option<Instant>) {
         let mut known = self.known.lock().expect("spreads");
-        let old = known.get(queue).copied().unwrap_or_default();
-        if spread.epoch > old.epoch {
-            known.insert(queue.clone(), spread);
+        let old = known.get(queue).map(|heard| (heard.spread, heard.at));
+        let news = match (old, asked) {
+            (None, _) => spread.epoch > 0,
+            (Some((old, _)), _) if spread.epoch > old.epoch => true,
+            (Some((old, at)), Some(asked)) => asked > at && spread != old,
+            (Some(_), None) => false,
+        };
+        if news {
+            let at = Instant::now();
+            known.insert(queue.clone(), Heard { spread, at });
             self.any.store(true, Ordering::Release);
             drop(known);
             self.learned.send_modify(|count| *count += 1);

@@ -91,8 +91,7 @@ impl Store {
 
     /// Where a queue is, or, if it is spread over several shards, the first of them.
     pub fn shard_of(&self, queue: &QueueName) -> u16 {
-        let hash = hash([queue.as_str().as_bytes()]);
-        ((hash >> 32) % u64::from(self.shards)) as u16
+        home(queue, self.shards)
     }
 
     /// Where this process waits for jobs of a shard.
@@ -167,6 +166,19 @@ pub fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     })
 }
 
+/// So that each bit of a hash depends on each: of the last bytes, FNV-1a alone carries little into its upper bits.
+pub fn mixed(hash: u64) -> u64 {
+    let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ hash >> 31
+}
+
+/// Which of so many shards a queue's name names. It must never change: jobs are found by it.
+fn home(queue: &QueueName, shards: u16) -> u16 {
+    let hash = mixed(hash([queue.as_str().as_bytes()]));
+    ((hash >> 32) % u64::from(shards)) as u16
+}
+
 /// The bytes of an answer.
 pub fn bytes(value: Value) -> Result<Bytes> {
     match value {
@@ -219,4 +231,44 @@ pub fn number(value: Value) -> Result<u64> {
 /// A time.
 pub fn time(value: Value) -> Result<Timestamp> {
     number(value).map(Timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of these queues each shard has.
+    fn shared(names: impl Iterator<Item = String>, shards: u16) -> Vec<usize> {
+        let mut counts = vec![0; usize::from(shards)];
+        for name in names {
+            let queue = QueueName::new(&name).expect("a name");
+            counts[usize::from(home(&queue, shards))] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn queues_whose_names_differ_only_at_the_end_share_all_shards() {
+        for shards in [3, 7, 16, 64] {
+            let letters = 'a'..='z';
+            let pairs = letters
+                .flat_map(|first| ('a'..='z').map(move |last| format!("mail.{first}{last}")));
+            let pairs: Vec<_> = pairs.collect();
+            let numbers = |digits: usize| {
+                let most = 10_usize.pow(digits as u32);
+                (0..most).map(move |number| format!("tenant-{number:0digits$}"))
+            };
+            for names in [numbers(2).collect(), numbers(3).collect(), pairs] {
+                let part = names.len().div_ceil(usize::from(shards));
+                let counts = shared(names.into_iter(), shards);
+                assert!(counts.iter().all(|count| *count <= 3 * part), "{counts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_is_where_it_always_was() {
+        let home = |name| home(&QueueName::new(name).expect("a name"), 16);
+        assert_eq!([home("mail"), home("q"), home("tenant-07")], [14, 2, 2]);
+    }
 }

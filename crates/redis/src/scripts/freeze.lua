@@ -4,12 +4,12 @@
 --
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_store   3 the queue   4 the epoch that begins
---       5 at the queue's home, its settings to be; elsewhere nothing
+--       5 at the queue's home, its settings to be; elsewhere nothing   6 at home, the epoch that ends
 -- ->    1; 0 if a change has come in between
 
 local q = queue_of(ARGV[3])
 local epoch = tonumber(ARGV[4])
-if ARGV[5] ~= '' and (q.changing or q.epoch ~= epoch - 1) then return 0 end
+if ARGV[5] ~= '' and (q.changing or q.epoch ~= tonumber(ARGV[6])) then return 0 end
 -- Elsewhere somebody else may have brought it here before, and may even be through with it.
 if ARGV[5] == '' and q.epoch >= epoch then return 1 end
 local config = q.config

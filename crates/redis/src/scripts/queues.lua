@@ -2,16 +2,18 @@
 -- Queues: settings, counts, books.
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 nothing   then the names; or, after '', the name after which to go on and how many
+-- ARGV  1 the time, in tests   2 nothing   3 the process that asks   then the names; or, after '', the name after which to go on
+--       and how many
 -- ->    the time, and for each queue that there is: name, settings, the counts of COUNTS, ready, scheduled, done and kept,
---       the next due time or 0, when the rate allows the next lease or 0, how many processes wait
+--       the next due time or 0, when the rate allows the next lease or 0, how many other processes wait, when it was last asked
+--       for or 0
 
 local names = {}
-if ARGV[3] == '' then
-  local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
-  names = redis.call('ZRANGEBYLEX', K_QUEUES, from, '+', 'LIMIT', 0, ARGV[5])
+if ARGV[4] == '' then
+  local from = ARGV[5] == '' and '-' or '(' .. ARGV[5]
+  names = redis.call('ZRANGEBYLEX', K_QUEUES, from, '+', 'LIMIT', 0, ARGV[6])
 else
-  for i = 3, #ARGV do names[#names + 1] = ARGV[i] end
+  for i = 4, #ARGV do names[#names + 1] = ARGV[i] end
 end
 
 local function info(q, config)
@@ -31,10 +33,13 @@ local function info(q, config)
     local level = level(q)
     if level < q.per then allowed = now + math.ceil((q.per - level) / q.count) end
   end
+  local others = redis.call('ZCARD', K_WAITING .. q.name)
+  if redis.call('ZSCORE', K_WAITING .. q.name, ARGV[3]) then others = others - 1 end
+  local asked = redis.call('HGET', K_QUEUE .. q.name, 'asked') or 0
   local counts = { q.name, config or '' }
   for _, count in ipairs(COUNTS) do counts[#counts + 1] = tostring(q[count]) end
-  for _, number in ipairs({ ready, scheduled, redis.call('ZCARD', K_DONE .. q.name), next_due, allowed,
-    redis.call('ZCARD', K_WAITING .. q.name) }) do
+  for _, number in ipairs({ ready, scheduled, redis.call('ZCARD', K_DONE .. q.name), next_due, allowed, others,
+    asked }) do
     counts[#counts + 1] = tostring(number)
   end
   return counts

@@ -1,10 +1,13 @@
 //! Changes of how a queue is spread, and of the settings of one that is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::Schedule;
 use auxo_core::{Code, Error, QueueName, Result, refusal};
+use tokio::time::Instant;
 
 use super::{Limit, MOST, Shares, Spread};
 use crate::bytes::{Pack, Unpack};
@@ -27,6 +30,18 @@ pub(super) struct Known {
     kept: u64,
 }
 
+impl Known {
+    fn is_empty(&self) -> bool {
+        self.used.jobs == 0 && self.kept == 0
+    }
+
+    /// Whether two places know the same, but for their shares.
+    fn agrees_with(&self, other: &Known) -> bool {
+        let (one, two) = (&self.settings, &other.settings);
+        one.spread == two.spread && one.config == two.config
+    }
+}
+
 pub(super) async fn ask(store: &Store, queue: &QueueName, place: u16) -> Result<Known> {
     let mut call = store.call(&script::SPREAD, store.place(queue, place));
     call.arg(queue.as_str());
@@ -47,10 +62,11 @@ pub(super) async fn ask(store: &Store, queue: &QueueName, place: u16) -> Result<
 /// How a queue is spread, as its home knows it. A change that somebody began is completed first.
 pub async fn refresh(store: &Arc<Store>, queue: &QueueName) -> Result<Spread> {
     loop {
+        let asked = Instant::now();
         let known = ask(store, queue, 0).await?;
         let spread = known.settings.spread;
         if !spread.changing {
-            store.spreads.learn(queue, spread);
+            store.spreads.believe(queue, spread, asked);
             return Ok(spread);
         }
         complete(store, queue, &known).await?;
@@ -69,8 +85,9 @@ pub async fn change(store: &Arc<Store>, queue: &QueueName, config: &QueueConfig)
             return Err(Error::new(Code::Conflict, text));
         }
         let old = refresh(store, queue).await?;
+        let places = all(store, queue, old.extent.max(wanted)).await?;
         let spread = Spread {
-            epoch: old.epoch + 1,
+            epoch: newest(&places) + 1,
             changing: false,
             count: wanted,
             low: old.low.min(wanted),
@@ -78,28 +95,37 @@ pub async fn change(store: &Arc<Store>, queue: &QueueName, config: &QueueConfig)
             extent: old.extent.max(wanted),
             limited: config.max_leased.is_some(),
         };
-        if begin(store, queue, spread, config).await? {
+        if begin(store, queue, old.epoch, spread, config).await? {
             return Ok(());
         }
     }
 }
 
-/// Makes a change known at home, and completes it. False if another one was quicker.
+/// The newest epoch that any place knows. Home has it, unless Redis lost a part of what it had: then a change that went on from
+/// home's would leave those out that are ahead.
+fn newest(places: &[Known]) -> u32 {
+    let epochs = places.iter().map(|place| place.settings.spread.epoch);
+    epochs.max().unwrap_or_default()
+}
+
+/// Makes a change known at home, if that is still in the old epoch, and completes it. False if another one was quicker.
 pub(super) async fn begin(
     store: &Arc<Store>,
     queue: &QueueName,
+    old: u32,
     spread: Spread,
     config: &QueueConfig,
 ) -> Result<bool> {
     let mut call = store.call(&script::FREEZE, store.shard_of(queue));
-    call.arg(queue.as_str()).arg(spread.epoch.to_string()).arg(
-        Settings {
-            config: config.clone(),
-            spread,
-            shares: Shares::default(),
-        }
-        .pack(),
-    );
+    let settings = Settings {
+        config: config.clone(),
+        spread,
+        shares: Shares::default(),
+    };
+    call.arg(queue.as_str())
+        .arg(spread.epoch.to_string())
+        .arg(settings.pack())
+        .arg(old.to_string());
     if number(store.run(call).await?)? == 0 {
         return Ok(false);
     }
@@ -207,10 +233,10 @@ fn split(limit: u64, used: &[u64], takers: u16) -> Vec<u64> {
     used.iter().enumerate().map(share).collect()
 }
 
-/// What all places of a queue know.
-async fn all(store: &Store, queue: &QueueName, spread: &Spread) -> Result<Vec<Known>> {
+/// What the first places of a queue know.
+async fn all(store: &Store, queue: &QueueName, extent: u16) -> Result<Vec<Known>> {
     let mut places = Vec::new();
-    for place in 0..spread.extent {
+    for place in 0..extent {
         places.push(ask(store, queue, place).await?);
     }
     Ok(places)
@@ -250,39 +276,112 @@ pub async fn allow_schedule(store: &Arc<Store>, schedule: &Schedule) -> Result<(
     Err(Error::new(Code::Conflict, text))
 }
 
-/// Looks after the queues of a shard that is their home: of those that are spread, places that are empty are left, and shares
-/// that were lost are dealt again. Says how many queues that changed.
-pub async fn tidy(store: &Arc<Store>, shard: u16) -> Result<u64> {
-    let mut tidied = 0;
-    for (info, spread) in look::seen_in(store, shard, None).await? {
-        let queue = &info.name;
-        if spread.epoch == 0 || store.shard_of(queue) != shard {
-            continue;
-        }
-        let spread = refresh(store, queue).await?;
-        let places = all(store, queue, &spread).await?;
-        let same = |place: &Known| place.settings.spread == spread;
-        if !places.iter().all(same) {
-            // It changes just now.
-            continue;
-        }
-        let limits = [Limit::Jobs, Limit::Bytes, Limit::Leased];
-        let lost = spread.reach > 1 && limits.iter().any(|limit| is_short(&places, *limit));
-        let narrow =
-            spread.low != spread.reach && can_narrow(store, queue, &spread, &places).await?;
-        if lost || narrow {
-            let mut next = Spread {
-                epoch: spread.epoch + 1,
-                ..spread
-            };
-            if narrow {
-                (next.low, next.reach) = (spread.count, spread.count);
+/// The queues that are or were spread, each with how many places it has at least. All shards are asked: a home that has forgotten
+/// a queue does not know that it was spread.
+pub async fn seen(store: &Store) -> Result<BTreeMap<QueueName, u16>> {
+    let mut seen: BTreeMap<QueueName, u16> = BTreeMap::new();
+    for shard in store.all() {
+        for (info, spread) in look::seen_in(store, shard, None).await? {
+            if spread.epoch > 0 {
+                // A place that was just frozen knows no more than that it is one.
+                let home = store.shard_of(&info.name);
+                let place = (shard + store.shards - home) % store.shards;
+                let extent = seen.entry(info.name).or_default();
+                *extent = spread.extent.max(place + 1).max(*extent);
             }
-            let config = &places[0].settings.config;
-            tidied += u64::from(begin(store, queue, next, config).await?);
         }
     }
-    Ok(tidied)
+    Ok(seen)
+}
+
+/// What the places of a queue know, so many at least, and whether that is the same.
+async fn compare(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<(Vec<Known>, bool)> {
+    let mut last = None;
+    loop {
+        let spread = refresh(store, queue).await?;
+        let places = all(store, queue, spread.extent.max(extent)).await?;
+        let home = &places[0];
+        let same =
+            home.settings.spread == spread && places.iter().all(|place| place.agrees_with(home));
+        // If they differ, perhaps it changed while they were asked: then home is on by the next look.
+        if same || last == Some(spread) {
+            return Ok((places, same));
+        }
+        last = Some(spread);
+    }
+}
+
+/// Whether the places of a queue, so many at least, know the same.
+pub async fn agree(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<bool> {
+    Ok(compare(store, queue, extent).await?.1)
+}
+
+/// Looks after a queue that is or was spread, over so many places at least: places that know different things are brought
+/// together, those that are empty are left, and shares that were lost are dealt again. Whether that changed anything.
+pub async fn tidy(store: &Arc<Store>, queue: &QueueName, extent: u16) -> Result<bool> {
+    let (places, same) = compare(store, queue, extent).await?;
+    if !same {
+        return reunite(store, queue, &places).await;
+    }
+    let spread = places[0].settings.spread;
+    let limits = [Limit::Jobs, Limit::Bytes, Limit::Leased];
+    let lost = spread.reach > 1 && limits.iter().any(|limit| is_short(&places, *limit));
+    let narrow = spread.low != spread.reach && can_narrow(store, queue, &spread, &places).await?;
+    if !lost && !narrow {
+        return Ok(false);
+    }
+    let mut next = Spread {
+        epoch: spread.epoch + 1,
+        ..spread
+    };
+    if narrow {
+        (next.low, next.reach) = (spread.count, spread.count);
+    }
+    let config = &places[0].settings.config;
+    begin(store, queue, spread.epoch, next, config).await
+}
+
+/// Redis lost the last changes of a queue in some of its places: all get the settings of home anew. Jobs and keys are looked for
+/// wherever any place knows that they may be.
+async fn reunite(store: &Arc<Store>, queue: &QueueName, places: &[Known]) -> Result<bool> {
+    let home = &places[0].settings;
+    if home.spread.changing {
+        // Somebody sees to it just now. What home has is not what it is to have.
+        return Ok(false);
+    }
+    let whole = places
+        .iter()
+        .filter(|place| !place.settings.spread.changing);
+    let ahead = whole.max_by_key(|place| place.settings.spread.epoch);
+    // Where home has forgotten the queue, the newest settings hold that there are.
+    let forgotten = home.spread.epoch == 0 && home.config == QueueConfig::default();
+    let config = match ahead {
+        Some(ahead) if forgotten => &ahead.settings.config,
+        _ => &home.config,
+    };
+    let count = config.shards.unwrap_or(1);
+    let filled = places.iter().rposition(|place| !place.is_empty());
+    let filled = filled.map_or(0, |last| last as u16 + 1);
+    let spreads = || places.iter().map(|place| place.settings.spread);
+    let next = Spread {
+        epoch: newest(places) + 1,
+        changing: false,
+        count,
+        low: spreads().map(|spread| spread.low).fold(count, u16::min),
+        reach: spreads()
+            .map(|spread| spread.reach)
+            .fold(count.max(filled), u16::max),
+        extent: places.len() as u16,
+        limited: config.max_leased.is_some(),
+    };
+    let begun = begin(store, queue, home.spread.epoch, next, config).await?;
+    if begun {
+        tracing::warn!(
+            "redis: the shards of queue {queue} knew different settings, and have the same again"
+        );
+        store.repaired.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(begun)
 }
 
 /// Whether all jobs of a queue are where its count says they should be.
@@ -292,9 +391,8 @@ async fn can_narrow(
     spread: &Spread,
     places: &[Known],
 ) -> Result<bool> {
-    let empty = |place: &Known| place.used.jobs == 0 && place.kept == 0;
     let rest = &places[usize::from(spread.count)..usize::from(spread.reach)];
-    if !rest.iter().all(empty) {
+    if !rest.iter().all(Known::is_empty) {
         return Ok(false);
     }
     for place in 0..spread.count {

@@ -58,7 +58,7 @@ pub async fn gather(
         ..spread
     };
     let config = ask(store, queue, 0).await?.settings.config;
-    begin(store, queue, next, &config).await?;
+    begin(store, queue, spread.epoch, next, &config).await?;
     Ok(true)
 }
 

@@ -4,11 +4,13 @@
 mod servers;
 
 mod acl;
+mod asked;
 mod checks;
 mod damage;
 mod emptied;
 mod fairness;
 mod full;
+mod lost;
 mod moves;
 mod partial;
 mod random;

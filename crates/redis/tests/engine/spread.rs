@@ -4,6 +4,7 @@ mod changes;
 mod contract;
 mod keys;
 mod limits;
+mod setbacks;
 
 use std::sync::Arc;
 use std::time::Duration;
