@@ -95,7 +95,8 @@ pub struct QueueInfo {
     pub books: Books,
     /// How many lease calls wait for it now.
     pub waiting: u64,
-    /// When a lease call last named it, since the engine was opened.
+    /// When a lease call last named it, as far as the engine knows: of its own calls since it was opened, and on a store that several
+    /// share also of those of others.
     pub last_asked: Option<Timestamp>,
     /// When its next scheduled job falls due.
     pub next_due: Option<Timestamp>,

@@ -31,7 +31,7 @@ async fn without_confirmation_a_failover_takes_little_and_workers_go_on() {
         };
         assert!(faults.iter().any(near), "{lost} is near none of {faults:?}");
     }
-    assert_eq!(plain.doubled, 0);
+    assert_eq!(plain.doubled_in_spite_of_answers, 0);
 }
 
 /// When a primary was taken away, and when it followed another one: until then, who did not yet know better may be answered by

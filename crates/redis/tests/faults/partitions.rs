@@ -116,7 +116,7 @@ async fn a_primary_that_is_cut_off_stops_by_itself_and_what_it_gave_away_does_no
     }
     world.load.drain().await;
     let plain = count(&world.load).await;
-    assert_eq!(plain.doubled, 0);
+    assert_eq!(plain.doubled_in_spite_of_answers, 0);
 }
 
 /// What is cut in which way: all in turn, beginning with this one.

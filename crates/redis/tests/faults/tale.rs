@@ -51,7 +51,10 @@ pub struct Plain {
     /// When the pushes were answered whose job nobody ever got, and which is not there either.
     pub lost: Vec<u64>,
     /// Keys that stand for more than one job.
-    pub doubled: usize,
+    doubled: usize,
+    /// Those of them of which every push was answered. Without confirmation by replicas a failover can take a job, its key and that
+    /// it ran; a push of it that had no answer is then made again, and makes another job.
+    pub doubled_in_spite_of_answers: usize,
     /// When the acks were answered of jobs that were delivered, by a call that came after.
     pub resurrected: Vec<u64>,
 }
@@ -104,13 +107,22 @@ impl Plain {
             let acked = *acked.get(&lease.id?)?;
             (acked < invoked[&lease.call].at).then_some(acked)
         };
+        let answered: BTreeSet<u64> = told(Op::Push).map(|it| it.call).collect();
+        let unsure: BTreeSet<&str> = pushes()
+            .filter(|it| !answered.contains(&it.call))
+            .filter_map(|it| it.key.as_deref())
+            .collect();
+        let doubled = || jobs.iter().filter(|(_, ids)| ids.len() > 1);
         let lost =
             |(key, ids): (&&str, &BTreeSet<JobId>)| ids.is_disjoint(&seen).then(|| answers[key]);
         Plain {
             answered: answers.len(),
             unanswered: pushes().count() - told(Op::Push).count(),
             lost: jobs.iter().filter_map(lost).collect(),
-            doubled: jobs.values().filter(|ids| ids.len() > 1).count(),
+            doubled: doubled().count(),
+            doubled_in_spite_of_answers: doubled()
+                .filter(|(key, _)| !unsure.contains(*key))
+                .count(),
             resurrected: told(Op::Lease).filter_map(again).collect(),
         }
     }
