@@ -109,7 +109,7 @@ fn body(method: &str, path: &str) -> &'static str {
         (_, "/v1/jobs:bulk") => r#"{"action":"kick","filter":{}}"#,
         (_, "/v1/jobs/{id}/reschedule") => r#"{"delay":"1s"}"#,
         (_, "/v1/queues/{queue}/depart") => r#"{"jobs":[{"id":"7"}]}"#,
-        (_, "/v1/queues/{queue}/adopt") => r#"{"source":"s","run":"1","step":"begin"}"#,
+        (_, "/v1/queues/{queue}/adopt") => r#"{"store":"s","run":"1","step":"begin"}"#,
         ("PUT", "/v1/queues/{queue}") => "{}",
         ("PUT", "/v1/schedules/{name}") => r#"{"queue":"q","every":"1h"}"#,
         ("PUT", _) => r#"{"queue":"q"}"#,
