@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use auxo::core::engine::Change;
 use auxo::core::passage::{Adoption, Departure, Step};
 use auxo::{Auxo, QueueName};
 
@@ -291,6 +292,43 @@ fn a_schedule_that_had_to_stay_moves_when_its_name_is_free() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(shell.ok(&["schedules", "--json"]), "");
     assert!(other.ok(&["schedules", "--json"]).contains("pulse"));
+}
+
+/// A move that is killed leaves a schedule without a next tick at the target, with or without the one at the source.
+#[tokio::test]
+async fn a_schedule_that_was_on_its_way_ticks_again_after_the_next_run() {
+    for at_the_source_too in [false, true] {
+        let (shell, other) = (Shell::new(), Shell::new());
+        let (from, to) = (
+            shell.data().to_str().unwrap(),
+            other.data().to_str().unwrap(),
+        );
+        shell.push(&["mail", "1"]);
+        assert_eq!(migrate(from, to, &[]).code, 0);
+        other.ok(&["schedules", "set", "pulse", "mail", "--every", "100d"]);
+        if at_the_source_too {
+            shell.ok(&["schedules", "set", "pulse", "mail", "--every", "100d"]);
+        }
+        let target = Auxo::open(to).await.unwrap();
+        let mut parked = target
+            .service()
+            .catalog()
+            .await
+            .unwrap()
+            .schedules
+            .remove(0);
+        parked.next = None;
+        target.service().change(Change::Arm(parked)).await.unwrap();
+        target.close().await.unwrap();
+        let before = other.ok(&["schedules", "--json"]);
+        assert!(!before.contains("next"), "{before}");
+
+        let ran = migrate(from, to, &[]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(shell.ok(&["schedules", "--json"]), "");
+        let after = other.ok(&["schedules", "--json"]);
+        assert!(after.contains("next"), "{after}");
+    }
 }
 
 #[test]

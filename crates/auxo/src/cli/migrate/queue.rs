@@ -113,8 +113,8 @@ impl<'a> Move<'a> {
         let look = self.adopt(Step::Look).await?;
         let fresh = look.last.is_none();
         if fresh && self.is_over(&info).await? {
-            // A schedule may have had to stay when the jobs went.
-            let kept = schedules::carry(self.from, self.to, &self.queue, fresh).await?;
+            // A schedule may have had to stay when the jobs went, or a run was killed while it carried one.
+            let kept = schedules::carry(self.from, self.to, &self.queue, false).await?;
             self.moved.schedules.extend(kept);
             self.leave(Step::Stay).await?;
             self.moved.verified = true;

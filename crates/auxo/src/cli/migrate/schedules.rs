@@ -37,9 +37,10 @@ pub async fn carry(
     let all_there = to.catalog().await?.schedules;
     let mut stay = Vec::new();
     for schedule in &here {
-        let taken = all_there
-            .iter()
-            .any(|there| there.name == schedule.name && (fresh || there.next.is_some()));
+        let taken = all_there.iter().any(|there| {
+            let parked = !fresh && there.queue == *queue && there.next.is_none();
+            there.name == schedule.name && !parked
+        });
         if taken {
             stay.push(schedule.name.clone());
             continue;
