@@ -26,6 +26,8 @@ const BATCH: usize = 100;
 const OPEN: usize = 64;
 /// Jobs that handlers have at once while a backlog is consumed.
 const CONCURRENCY: [usize; 2] = [50, 100];
+/// Calls that wait for a job each, to see how soon it comes.
+const HANDLERS: usize = 16;
 /// Jobs per second, to see how soon each is handled.
 const PACE: u32 = 1_000;
 /// Jobs whose memory is measured.
@@ -168,7 +170,7 @@ pub fn run_waiting(plan: &Plan) -> Result<()> {
     on_each(plan, |plan, peers| {
         vec![
             Line::new(
-                format!("from push to handler, {PACE} jobs/s"),
+                format!("from push to handler, {PACE} jobs/s, {HANDLERS} wait"),
                 TIMES,
                 [
                     Some(Side::new("auxo", auxo::latency)),

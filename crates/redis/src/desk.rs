@@ -47,6 +47,8 @@ struct Inside {
     waiters: BTreeMap<u64, Waiter>,
     /// Has not been asked for yet.
     new: BTreeSet<u64>,
+    /// Was asked for in vain, or came after one who was: Redis tells this process when there is something, or its alarm rings.
+    in_vain: BTreeSet<u64>,
     /// Redis told of these queues; or, of a queue that is spread, the desk of another of its shards, for which so many more are
     /// to be told.
     told: BTreeMap<QueueName, u16>,

@@ -1,5 +1,6 @@
 //! Our own queue on Redis, used as a library: the engine behind a service, as every program uses it.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,17 +10,20 @@ use auxo_core::job::Leased;
 use auxo_core::time::{Timestamp, When};
 use auxo_core::{Engine, JobSpec, Limits, NewJob, QueueName, Service};
 use auxo_redis::{Options, RedisEngine};
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
 use super::ground::{Ground, used_memory};
 use super::line::{Figures, spread};
 use super::load::{lasting, meet, paced, repeat};
-use super::{BATCH, OPEN, PACE, STORED};
+use super::{BATCH, HANDLERS, OPEN, PACE, STORED};
 use crate::Result;
 use crate::drive::PAYLOAD;
 
 /// Jobs of a backlog for each second that consuming it should take, roughly.
 const BACKLOG: f64 = 60_000.0;
+/// How often the auditor of a store looks after it.
+const BEAT: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 struct Queue {
@@ -255,17 +259,19 @@ async fn handled(
     count: usize,
     time: impl Fn(&Leased) -> Result<f64>,
 ) -> Result<Vec<f64>> {
-    let mut times = Vec::with_capacity(count);
-    while times.len() < count {
-        let leased = queue.lease(1, Duration::from_secs(5)).await?;
-        for leased in &leased {
-            times.push(time(leased)?);
+    let times = RefCell::new(Vec::with_capacity(count));
+    let handler = || async {
+        while times.borrow().len() < count {
+            let leased = queue.lease(1, Duration::from_millis(500)).await?;
+            for leased in &leased {
+                times.borrow_mut().push(time(leased)?);
+            }
+            queue.ack(leased).await?;
         }
-        let queue = queue.clone();
-        // The next is waited for while this one is acked.
-        tokio::spawn(async move { queue.ack(leased).await });
-    }
-    Ok(times)
+        Result::Ok(())
+    };
+    try_join_all((0..HANDLERS).map(|_| handler())).await?;
+    Ok(times.into_inner())
 }
 
 /// What Redis needs for a waiting job.
@@ -284,6 +290,8 @@ pub fn memory(ground: &Ground) -> Result<Figures> {
 pub fn idle(ground: &Ground, shards: u16, waiting: usize) -> Result<Figures> {
     ground.block_on(async {
         let queue = Queue::on(ground, shards).await?;
+        // The first beat of the auditor walks through what is new; then it rests.
+        tokio::time::sleep(BEAT + Duration::from_secs(5)).await;
         let mut waits = JoinSet::new();
         for number in 0..waiting {
             let mut queue = queue.clone();

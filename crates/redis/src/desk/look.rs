@@ -1,12 +1,14 @@
 //! One look at a shard: what the script is asked, and what it answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auxo_core::engine::Ask;
 use auxo_core::job::Leased;
 use auxo_core::time::Timestamp;
 use auxo_core::{QueueName, Result};
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::Desk;
 use super::round::Round;
@@ -26,9 +28,11 @@ const TICKS: usize = 3;
 
 /// What a look brought.
 pub(super) struct Look {
-    pub(super) now: Timestamp,
+    now: Timestamp,
+    /// When it became `now`, by the clock of this process: as well as it can be known.
+    then: Instant,
     /// When to look again; zero is never.
-    pub(super) again: Timestamp,
+    again: Timestamp,
     ticks: Ticks,
     pub(super) lent: Vec<Vec<Leased>>,
     /// Of the queues that are or were spread.
@@ -41,6 +45,13 @@ fn sooner(a: Timestamp, b: Option<Timestamp>) -> Timestamp {
     times.filter(|time| time.0 > 0).min().unwrap_or_default()
 }
 
+impl Look {
+    /// When to look again.
+    pub(super) fn alarm(&self) -> Option<Instant> {
+        (self.again.0 > 0).then(|| self.then + self.again.since(self.now))
+    }
+}
+
 impl Desk {
     /// Asks for jobs, after the schedules that are due.
     pub(super) async fn ask(&self, store: &Arc<Store>, round: &Round) -> Result<Look> {
@@ -50,7 +61,7 @@ impl Desk {
             tick(store, self.shard, &all).await;
             all = look(store, self.shard, asks, true, &[]).await?;
         }
-        let asked = tokio::time::Instant::now();
+        let asked = Instant::now();
         // A queue that is spread may lack here what it has elsewhere. Who only looks whether there is something at hand has others
         // to ask first.
         for turn in 0.. {
@@ -74,7 +85,7 @@ impl Desk {
             for (at, lent) in open.into_iter().zip(more.lent) {
                 all.lent[at] = lent;
             }
-            (all.now, all.said) = (more.now, more.said);
+            (all.now, all.then, all.said) = (more.now, more.then, more.said);
             all.again = sooner(more.again, help.again);
         }
         Ok(all)
@@ -138,7 +149,9 @@ async fn look(
             call.arg(pack.0).arg(store.random(8 * ask.max as usize)?);
         }
     }
-    read(store.run(call).await?)
+    let sent = Instant::now();
+    let answer = store.run(call).await?;
+    read(answer, sent + sent.elapsed() / 2)
 }
 
 /// Those who ask for the same, one after the other: they are served in one go.
@@ -148,9 +161,11 @@ fn groups(asks: &[(Ask, bool)]) -> impl Iterator<Item = &[(Ask, bool)]> {
     })
 }
 
-fn read(answer: Value) -> Result<Look> {
+/// What the script answered, which ran at about that instant.
+fn read(answer: Value, ran: Instant) -> Result<Look> {
     let [now, again, ticks, lent, said] = tuple(answer)?;
-    let now = time(now)?;
+    let micros: u64 = number(now)?;
+    let now = Timestamp(micros / 1000);
     let said: Vec<Bytes> = items(said)?.into_iter().map(bytes).collect::<Result<_>>()?;
     let said = said.chunks_exact(2).map(|said| {
         let name = std::str::from_utf8(&said[0]).map_err(|_| garbled("a name"))?;
@@ -179,6 +194,7 @@ fn read(answer: Value) -> Result<Look> {
     };
     Ok(Look {
         now,
+        then: ran - Duration::from_micros(micros % 1000),
         again: time(again)?,
         ticks: match number(ticks)? {
             0 => Ticks::None,

@@ -1,6 +1,6 @@
 //! For whom a desk asks at once, and what each of them gets.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use auxo_core::engine::{Ask, Outcome, Settle};
@@ -13,7 +13,7 @@ use crate::spread::Said;
 use crate::store::Store;
 
 /// How many of those who wait for the same queues are asked for at first.
-pub(super) const FEW: usize = 16;
+pub(super) const FEW: usize = 4;
 /// How many asks one script gets, and how many jobs they may want together.
 pub(super) const MANY: usize = 256;
 const JOBS: usize = 1000;
@@ -52,19 +52,28 @@ impl Desk {
             at_hand: true,
             ..Round::default()
         };
+        let mut in_vain = std::mem::take(&mut inside.in_vain);
+        in_vain.retain(|ticket| inside.waiters.contains_key(ticket));
+        let known = in_vain.iter().map(|ticket| &inside.waiters[ticket].ask);
+        let known: HashSet<&[QueueName]> = known.map(|ask| ask.queues.as_slice()).collect();
+        let mut behind = Vec::new();
         let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
         let mut wanted = 0;
         for (ticket, waiter) in &inside.waiters {
             let queues = waiter.ask.queues.as_slice();
-            let touched =
-                all || new.contains(ticket) || queues.iter().any(|q| told.contains_key(q));
+            let is_new = new.contains(ticket);
+            let stirred = all || queues.iter().any(|q| told.contains_key(q));
             let same = kinds.entry(queues).or_default();
             let patient = waiter.until > store.clock.now().steady;
-            // Who stands behind so many who found nothing finds nothing either; but who does not wait is answered now.
-            if !touched || *same >= most && patient {
+            // Who stands behind those who found nothing finds nothing either; but who does not wait is answered now.
+            if is_new && !stirred && patient && known.contains(queues) {
+                behind.push(*ticket);
                 continue;
             }
-            *same += 1;
+            if !(stirred || is_new) || patient && *same >= most {
+                continue;
+            }
+            *same += usize::from(patient);
             wanted += waiter.ask.max as usize;
             if !round.asks.is_empty() && (round.asks.len() >= MANY || wanted > JOBS) {
                 // The rest has its turn in the next round.
@@ -80,7 +89,22 @@ impl Desk {
         round.told = told;
         let rest = std::mem::take(&mut round.rest);
         inside.new.extend(rest);
+        in_vain.extend(behind);
+        inside.in_vain = in_vain;
         Some(round)
+    }
+
+    /// Notes who was asked for in vain; answers with the queues of which there is nothing more for who waits.
+    pub(super) fn note(&self, round: &Round, lent: &[Vec<Leased>]) -> BTreeSet<QueueName> {
+        let mut inside = self.lock();
+        let mut empty = BTreeSet::new();
+        for ((ticket, (ask, patient)), lent) in round.tickets.iter().zip(&round.asks).zip(lent) {
+            if *patient && lent.is_empty() {
+                inside.in_vain.insert(*ticket);
+                empty.extend(ask.queues.iter().cloned());
+            }
+        }
+        empty
     }
 
     /// Gives each what it got. What nobody takes goes back.

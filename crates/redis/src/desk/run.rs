@@ -1,9 +1,10 @@
 //! The task of a desk: it waits until there is something to look for, and looks.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use auxo_core::{Code, Error, Result};
+use auxo_core::{Code, Error, QueueName, Result};
 
 use super::look::Look;
 use super::round::{FEW, MANY, Round};
@@ -51,13 +52,15 @@ impl Desk {
             let next = match self.serve(&store).await {
                 Ok(Some(look)) => {
                     self.lock().trouble = None;
-                    let wanted = look.again.0 > 0 && !store.told;
-                    wanted.then(|| began + look.again.since(look.now))
+                    look.alarm().filter(|_| !store.told)
                 }
                 Ok(None) => None,
                 Err(error) => {
                     self.fail(&error);
-                    self.lock().trouble = Some(error);
+                    let mut inside = self.lock();
+                    // Whether Redis knows that they wait is not known any more.
+                    inside.in_vain.clear();
+                    inside.trouble = Some(error);
                     Some(tokio::time::Instant::now() + AFTER_A_FAILURE)
                 }
             };
@@ -108,6 +111,7 @@ impl Desk {
             self.tell_next(store, &round, &look.said);
             let lent = std::mem::take(&mut look.lent);
             let served = lent.iter().filter(|lent| !lent.is_empty()).count();
+            let empty = self.note(&round, &lent);
             self.hand_out(store, &round, lent).await;
             // Where all were served there may be more for the others who wait for the same.
             most = match full > 0 && served == full {
@@ -118,16 +122,16 @@ impl Desk {
                 // Whoever has come or was told of meanwhile has rung.
                 return Ok(Some(look));
             }
-            self.ask_more(&round);
+            self.ask_more(&round, &empty);
             last = Some(look);
         }
     }
 
-    /// Who waits for the same as those who were served is asked for, too.
-    fn ask_more(&self, round: &Round) {
+    /// Who waits for the same as those who were served is asked for, too, if there may be more.
+    fn ask_more(&self, round: &Round, empty: &BTreeSet<QueueName>) {
         let mut inside = self.lock();
         for queue in round.asks.iter().flat_map(|(ask, _)| &ask.queues) {
-            if inside.is_waited_for(queue) {
+            if inside.is_waited_for(queue) && !empty.contains(queue) {
                 inside.told.entry(queue.clone()).or_default();
             }
         }

@@ -6,7 +6,7 @@
 --       5 for queues that are spread and have a rate, what their homes allow: tokens:4 queue:1+ of each
 --       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
 --       the worker, and max random nonces of 8 bytes
--- ->    the time; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
+-- ->    the time in microseconds; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
 --       for those who ask together: how many jobs each got, and id, record and life of each job; and for each queue that is or
 --       was spread its name and its settings, with want_room:4 want_tokens:4 tokens:4 (left over) spare:1 (whether it could lend
 --       more than is due here) behind them
@@ -358,4 +358,4 @@ end
 look_at(tick)
 save()
 publish()
-return { tostring(now), tostring(again), ticks, answers, spreads }
+return { string.format('%.0f', now * 1000 + micros), tostring(again), ticks, answers, spreads }

@@ -70,6 +70,47 @@ async fn a_push_in_one_process_wakes_who_waits_in_another_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_for_one_of_many_who_wait_costs_one_look() {
+    const JOBS: i64 = 20;
+    let (server, engines) = store(2).await;
+    let mut waiting: JoinSet<_> = (0..2 * JOBS).map(|_| waiter(&engines[0])).collect();
+    until_waiting(&server, "q");
+    server.ask(&["CONFIG", "RESETSTAT"]);
+    for _ in 0..JOBS {
+        push(&engines[1], "q", Duration::ZERO).await;
+        waiting.join_next().await.unwrap().unwrap().unwrap();
+        // Who has done its job comes back, behind those who wait.
+        waiting.spawn(waiter(&engines[0]));
+        until_waiting(&server, "q");
+    }
+    let stats = server.ask(&["INFO", "commandstats"]);
+    let (_, calls) = stats.text().split_once("cmdstat_evalsha:calls=").unwrap();
+    let calls: i64 = calls.split(',').next().unwrap().parse().unwrap();
+    println!("{JOBS} jobs: {calls} scripts");
+    // A push and a lease each, and now and then a look to be sure.
+    assert!(calls <= 2 * JOBS + 5, "{calls} scripts");
+}
+
+#[tokio::test]
+async fn who_waits_behind_many_who_do_not_is_told() {
+    let (_server, engines) = store(2).await;
+    let at_once = (0..50).map(|_| engines[0].lease(asking(&[named("q")], 1, Duration::ZERO)));
+    let first = futures_util::future::join_all(at_once);
+    let began = Instant::now();
+    let patient = async {
+        let leased = engines[0].lease(asking(&[named("q")], 1, secs(60))).await;
+        (leased.unwrap().len(), began.elapsed())
+    };
+    let pushed = async {
+        assert!(first.await.into_iter().all(|got| got.unwrap().is_empty()));
+        push(&engines[1], "q", Duration::ZERO).await;
+    };
+    let ((), (got, after)) = tokio::join!(pushed, patient);
+    assert_eq!(got, 1);
+    assert!(after < SURE / 2, "{after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_another_process_pushed_wakes_who_waits_when_it_is_due() {
     let (server, engines) = store(2).await;
     // The alarm is set for this one, and must be set anew.
