@@ -43,12 +43,12 @@ impl Desk {
                 }
             };
             let Some(store) = store.upgrade() else { return };
-            if !rung {
+            let now = tokio::time::Instant::now();
+            // Who rings may want no look at all.
+            if !rung || alarm.is_some_and(|alarm| alarm <= now) {
                 self.lock().all = true;
             }
-            let began = tokio::time::Instant::now();
-            // What was to come before is looked for by now, or still to come.
-            alarm = alarm.filter(|alarm| *alarm > began);
+            alarm = alarm.filter(|alarm| *alarm > now);
             let next = match self.serve(&store).await {
                 Ok(Some(look)) => {
                     self.lock().trouble = None;

@@ -91,6 +91,26 @@ async fn a_job_for_one_of_many_who_wait_costs_one_look() {
     assert!(calls <= 2 * JOBS + 5, "{calls} scripts");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_fall_due_are_not_forgotten_while_workers_come_back() {
+    const JOBS: usize = 500;
+    let (_server, engines) = store(1).await;
+    let begin = Instant::now();
+    for number in 0..JOBS {
+        push(&engines[0], "q", ms(1000 + number as u64 * 3)).await;
+    }
+    let mut waiting: JoinSet<_> = (0..8).map(|_| waiter(&engines[0])).collect();
+    for _ in 0..JOBS {
+        let (leased, _) = waiting.join_next().await.unwrap().unwrap().unwrap();
+        done(&engines[0], &leased).await;
+        waiting.spawn(waiter(&engines[0]));
+    }
+    let pushed_for = ms(1000 + JOBS as u64 * 3);
+    let late = begin.elapsed().saturating_sub(pushed_for);
+    println!("the last of {JOBS} was done {late:?} after it was due");
+    assert!(late < SURE / 2, "{late:?}");
+}
+
 #[tokio::test]
 async fn who_waits_behind_many_who_do_not_is_told() {
     let (_server, engines) = store(2).await;
