@@ -124,24 +124,24 @@ end
 -- What a lease of a job to which nothing has happened yet begins with.
 local FRESH = struct.pack('>BBI4I4I4', LEASED, 0, 1, 0, 0)
 
--- What the head of a record says, if its job wants nothing special: how long it is, and the length of the lease. Most jobs of
--- a queue have the same.
+-- What the head of a record says, if its job wants nothing special: how long it is, the length of the lease, and whether it was
+-- due only later. Most jobs of a queue have the same.
 local function plain(ask, head)
   local created, expires, length, _, ttr = struct.unpack('>I6I6I4I4I6', head)
-  if created ~= AT_ONCE or expires > 0 or ttr == 0 or string.byte(head, -1) % 8 > 0 then return {} end
-  return { length = 12 + length, ttr = ask.ttr or ttr }
+  if created < BY_ID or expires > 0 or ttr == 0 or string.byte(head, -1) % 8 > 0 then return {} end
+  return { length = 12 + length, ttr = ask.ttr or ttr, later = created == BY_ID }
 end
 
 -- Lends jobs to which nothing has happened yet, the way that nearly all take: from the i-th on until one comes that is not
 -- like that, or the member who asks has enough. Says which one comes next. Only the token, and when it was due, differ from
 -- one such job to the next; the rest is read and packed once for all that look alike.
-local function lend_fresh(q, ask, batch, i)
+local function lend_fresh(q, class, ask, batch, i)
   local sub, find, char, pack, member = string.sub, string.find, string.char, struct.pack, member_of(ask)
   local ids, records, lives, lent, kept, timers = batch.ids, batch.records, batch.lives, batch.lent, batch.kept, batch.timers
   local got, max, nonces, number, n, m = member.got, member.max, member.nonces, counter, batch.n, lent.n
   -- Where the flags of a record of this queue are.
   local flags_at = 32 + #q.name
-  local head, kind, ms, front, size, rest, deadline
+  local head, kind, ms, due, front, size, rest, deadline
   while got < max do
     local id, record = ids[i], records[i]
     if not record or lives[i] then break end
@@ -159,9 +159,15 @@ local function lend_fresh(q, ask, batch, i)
     end
     got, number = got + 1, number + 1
     local low = number % 256
+    if kind.later then
+      batch.times = batch.times or due_times(q, class, #ids)
+      if low == 0 or due ~= batch.times[i] then
+        ms, due = nil, batch.times[i]
+        front = FRESH .. pack('>I6', tonumber(due)) .. sub(pack('>I6', number), 1, 5)
+      end
     -- What ids of one shard and one millisecond have in common, and the counter but for its last byte.
-    if low == 0 or not ms or find(id, ms, 1, true) ~= 1 then
-      ms = sub(id, 1, 6)
+    elseif low == 0 or not ms or find(id, ms, 1, true) ~= 1 then
+      ms, due = sub(id, 1, 6), nil
       front = FRESH .. pack('>I6', time_of(id)) .. sub(pack('>I6', number), 1, 5)
     end
     -- Not `pack`, which copies byte by byte.
@@ -217,7 +223,7 @@ local function serve_class(q, class, ask, most, lent)
     local batch = { ids = ids, records = records, lives = lives, times = times, lent = lent, kept = {}, timers = {}, n = 0 }
     local i = 1
     while i <= count do
-      local next = q.fair and i or lend_fresh(q, ask, batch, i)
+      local next = q.fair and i or lend_fresh(q, class, ask, batch, i)
       if next == i then
         if records[i] then lend_any(q, class, ask, batch, i) end
         next = i + 1
