@@ -61,7 +61,7 @@ struct Part {
 async fn read(store: &Store, shard: u16) -> Result<Part> {
     let mut call = store.call(&script::CATALOG, shard);
     call.arg("all");
-    let [_, subscriptions, schedules] = tuple(store.run(call).await?)?;
+    let [subscriptions, schedules] = tuple(store.run(call).await?)?;
     let pairs = |value| -> Result<Vec<(String, Bytes)>> {
         let parts: Vec<Bytes> = items(value)?
             .into_iter()

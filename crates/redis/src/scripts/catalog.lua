@@ -4,7 +4,7 @@
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_store   3 'all', or what to do:
 --       'subscribe' name value | 'unsubscribe' name | 'schedule' or 'go_on' name value next | 'unschedule' name [last] | 'arm'
--- ->    the time and the two hashes for 'all', else whether anything was changed; 2 if the last tick was another one
+-- ->    the two hashes for 'all', else whether anything was changed; 2 if the last tick was another one
 
 local act, name = ARGV[3], ARGV[4]
 if act == 'subscribe' then
@@ -29,4 +29,4 @@ elseif act == 'unschedule' then
   redis.call('ZREM', K_TICKS, name)
   return redis.call('HDEL', K_SCHEDULES, name)
 end
-return { tostring(now), redis.call('HGETALL', K_SUBSCRIPTIONS), redis.call('HGETALL', K_SCHEDULES) }
+return { redis.call('HGETALL', K_SUBSCRIPTIONS), redis.call('HGETALL', K_SCHEDULES) }
