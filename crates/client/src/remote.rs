@@ -246,6 +246,11 @@ impl Engine for Remote {
                 self.put(Method::DELETE, schedule_path(&name), Bytes::new())
                     .await
             }
+            Change::Disarm(name, last) => {
+                let last = last.map_or("never".to_owned(), |at| at.to_string());
+                let path = format!("{}?last={}", schedule_path(&name), encoded(&last));
+                self.put(Method::DELETE, path, Bytes::new()).await
+            }
         }
     }
 

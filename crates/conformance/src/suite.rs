@@ -265,6 +265,7 @@ macro_rules! all {
                 missed_ticks_are_made_up_as_the_policy_says
                 an_interval_keeps_its_phase
                 a_removed_schedule_keeps_its_jobs
+                a_schedule_that_ticked_since_it_was_read_stays
                 a_replaced_schedule_ticks_from_now_on
                 a_schedule_shows_its_last_and_next_tick
                 a_tick_into_a_paused_or_full_queue_is_dropped

@@ -469,6 +469,8 @@ pub enum Change {
     Arm(Schedule),
     /// Removes the schedule with this name. Its jobs stay.
     Unschedule(String),
+    /// The same, but only if its last tick is this one: whoever takes it to another store knows of every job that it made.
+    Disarm(String, Option<Timestamp>),
 }
 
 /// Everything that is set up besides queues.

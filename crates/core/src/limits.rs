@@ -356,7 +356,7 @@ impl Limits {
             Change::Schedule(schedule) | Change::Arm(schedule) => {
                 self.check_schedule(schedule, now)
             }
-            Change::Unschedule(name) => self.check_name("schedule", name),
+            Change::Unschedule(name) | Change::Disarm(name, _) => self.check_name("schedule", name),
         }
     }
 

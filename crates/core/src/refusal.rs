@@ -101,6 +101,12 @@ pub fn no_subscription(topic: &str, name: &str) -> Error {
     missing(format!("topic {topic:?} has no subscription {name:?}"))
 }
 
+/// The schedule has made a job that whoever wants to take it away does not know of.
+pub fn ticked(name: &str) -> Error {
+    let text = format!("schedule {name:?} has ticked since it was read");
+    Error::new(Code::Conflict, text)
+}
+
 /// There is no such schedule.
 pub fn no_schedule(name: &str) -> Error {
     missing(format!("there is no schedule {name:?}"))

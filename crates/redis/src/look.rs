@@ -432,8 +432,7 @@ pub async fn seen_in(
 }
 
 fn infos_of(answer: crate::link::Value) -> Result<Vec<(QueueInfo, Spread)>> {
-    let [_, infos] = tuple(answer)?;
-    items(infos)?.into_iter().map(info_of).collect()
+    items(answer)?.into_iter().map(info_of).collect()
 }
 
 fn info_of(value: crate::link::Value) -> Result<(QueueInfo, Spread)> {

@@ -35,8 +35,7 @@ pub async fn make(store: &mut Store, said: Option<u16>) -> Result<()> {
         call.arg(made.to_string())
             .arg(store.identity.as_str())
             .arg("1");
-        let [_, was] = tuple(store.run(call).await?)?;
-        let was = text(was)?;
+        let was = text(store.run(call).await?)?;
         if !was.is_empty() && was != store.identity {
             tracing::warn!(
                 "redis: shard {shard} outlived the store that it was of, and is taken over"

@@ -61,7 +61,7 @@ struct Part {
 async fn read(store: &Store, shard: u16) -> Result<Part> {
     let mut call = store.call(&script::CATALOG, shard);
     call.arg("all");
-    let [_, subscriptions, schedules] = tuple(store.run(call).await?)?;
+    let [subscriptions, schedules] = tuple(store.run(call).await?)?;
     let pairs = |value| -> Result<Vec<(String, Bytes)>> {
         let parts: Vec<Bytes> = items(value)?
             .into_iter()
@@ -275,7 +275,25 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
                 false => Err(refusal::no_schedule(&name)),
             }
         }
+        Change::Disarm(name, last) => disarm(store, &name, last).await,
     }
+}
+
+/// A schedule is in one shard.
+async fn disarm(store: &Arc<Store>, name: &str, last: Option<Timestamp>) -> Result<()> {
+    let mut known = Pack::default();
+    known.time(last.unwrap_or_default());
+    for shard in store.all() {
+        catch_up(store, shard).await?;
+        let mut call = store.call(&script::CATALOG, shard);
+        call.arg("unschedule").arg(name).arg(known.0.clone());
+        match number(store.run(call).await?)? {
+            0 => {}
+            1 => return Ok(()),
+            _ => return Err(refusal::ticked(name)),
+        }
+    }
+    Err(refusal::no_schedule(name))
 }
 
 async fn remove(store: &Store, shard: u16, schedule: &str) -> Result<bool> {

@@ -134,10 +134,13 @@ impl Context {
     }
 }
 
-/// A URL that cannot be used is wrong usage; whether a server is there shows with the first call.
+/// A URL that cannot be used is wrong usage. Whether a server is there shows with the first call, but a Redis is asked at once.
 async fn connect(url: &str) -> Result<Auxo, Failure> {
     let connected = Auxo::connect(url).await;
-    connected.map_err(|error| Failure::Usage(error.message().to_owned()))
+    connected.map_err(|error| match error.code() {
+        Code::BadRequest => Failure::Usage(error.message().to_owned()),
+        _ => error.into(),
+    })
 }
 
 /// Refuses a directory that a mistyped path would explain better than the wish for a new store.

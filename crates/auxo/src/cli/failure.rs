@@ -133,6 +133,7 @@ fn hint(error: &Error) -> String {
         Code::Unavailable if error.message().contains("No space left") => {
             "make room on the disk that the data directory is on, then try again"
         }
+        Code::Unavailable if let Some(hint) = store_hint(error.message()) => hint,
         Code::Unavailable => "clear away what the message names, then try again",
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
         Code::Conflict if error.job().is_none() => {
@@ -144,6 +145,37 @@ fn hint(error: &Error) -> String {
         }
     };
     text.to_owned()
+}
+
+/// What to do about a Redis that does not let us in, or is not there.
+fn store_hint(message: &str) -> Option<&'static str> {
+    let says = |part| message.contains(part);
+    let denied = says("redis does not allow");
+    Some(match () {
+        () if denied && says("NOPERM") => {
+            "give that user of Redis the rights that docs/REDIS.md lists under \"A user for Auxo\""
+        }
+        () if denied && says("without any password configured") => {
+            "this Redis wants no password: leave user and password out of the store's URL"
+        }
+        () if denied && says("sentinel ") && (says("NOAUTH") || says("WRONGPASS")) => {
+            "set sentinel_user and sentinel_password in the store's URL to those that the sentinels know"
+        }
+        () if denied && (says("NOAUTH") || says("WRONGPASS")) => {
+            "set user and password in the store's URL, redis://USER:PASSWORD@HOST: --store, AUXO_STORE or `store` in the file of \
+             settings of a server, --server or AUXO_SERVER for a verb without one"
+        }
+        () if says("the store's URL must begin with") => {
+            "correct the store's URL: redis:// is for a plain port, rediss:// for one with TLS"
+        }
+        () if says("invalid peer certificate") => {
+            "ca=FILE in the store's URL names the authority to trust; the certificate must be for the host that the URL names"
+        }
+        () if says("redis at") && says("cannot be reached") => {
+            "is Redis running there? the store's URL names the place; start it or correct the URL"
+        }
+        () => return None,
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod snapshots;
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 #[path = "../common/started.rs"]
 mod started;
+mod store;
 mod topics;
 mod usage;
 mod work;

@@ -393,3 +393,42 @@ fn what_cannot_be_moved_is_said() {
     let ran = migrate(url, &format!("{url}/"), &[]);
     assert_eq!(ran.code, 2, "{ran:?}");
 }
+
+#[test]
+fn a_store_that_is_named_in_two_ways_is_one_store() {
+    let shell = Shell::new();
+    let data = shell.data().join("d");
+    std::fs::create_dir(shell.data().join("x")).unwrap();
+    std::os::unix::fs::symlink(&data, shell.data().join("x/link")).unwrap();
+    let from = data.to_str().unwrap();
+    bare(&["push", "mail", "1", "--data", from]);
+    for other in ["missing/../d", "x/../d", "./d/.", "x/link", "x/link/../d"] {
+        let other = shell.data().join(other);
+        let other = other.to_str().unwrap();
+        for (from, to) in [(from, other), (other, from)] {
+            let ran = migrate(from, to, &[]);
+            let parts = [
+                ran.err.contains("name the same store"),
+                !ran.err.contains("open"),
+            ];
+            assert_eq!((ran.code, parts), (2, [true; 2]), "{from} {to}: {ran:?}");
+        }
+    }
+    assert!(!shell.data().join("missing").exists());
+    let new = shell.data().join("x/d");
+    assert_eq!(migrate(from, new.to_str().unwrap(), &[]).code, 0);
+
+    let redis = Single::start(&[]);
+    let url = redis.url("?durability=none");
+    let same = format!(
+        "redis://localhost:{}/0?prefix=auxo&durability=none",
+        redis.port()
+    );
+    let ran = migrate(&url, &same, &[]);
+    assert!(
+        ran.code == 1 && ran.err.contains("lead to the same store"),
+        "{ran:?}"
+    );
+    let other = redis.url("/1?durability=none");
+    assert_eq!(migrate(&url, &other, &[]).code, 0);
+}

@@ -47,6 +47,13 @@ impl Model {
                 let gone = self.schedules.remove(&name);
                 return gone.map(drop).ok_or_else(missing);
             }
+            Change::Disarm(name, last) => match self.schedules.get(&name) {
+                None => return Err(missing()),
+                Some(schedule) if schedule.last != last => {
+                    return Err(Error::new(Code::Conflict, "it has ticked"));
+                }
+                Some(_) => drop(self.schedules.remove(&name)),
+            },
         }
         Ok(())
     }

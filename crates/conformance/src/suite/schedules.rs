@@ -96,6 +96,28 @@ pub async fn a_removed_schedule_keeps_its_jobs(t: &Bench) {
     assert_eq!(code(again), Code::NotFound);
 }
 
+/// Whoever takes a schedule away must know of its last tick.
+pub async fn a_schedule_that_ticked_since_it_was_read_stays(t: &Bench) {
+    let disarm = |last| t.engine.change(Change::Disarm("s".into(), last));
+    assert_eq!(code(disarm(None).await), Code::NotFound);
+    set(t, every(10)).await;
+    assert_eq!(code(disarm(Some(t.wall())).await), Code::Conflict);
+    t.pass(secs(10));
+    // The tick has come, though nobody has looked.
+    assert_eq!(code(disarm(None).await), Code::Conflict);
+    let last = shown(t).await.last;
+    t.pass(secs(10));
+    assert_eq!(code(disarm(last).await), Code::Conflict);
+    assert_eq!(made(t).await, 2);
+    let last = shown(t).await.last;
+    disarm(last).await.unwrap();
+    t.pass(secs(100));
+    assert_eq!(made(t).await, 2);
+    set(t, every(10)).await;
+    let last = shown(t).await.last;
+    disarm(last).await.unwrap();
+}
+
 /// A schedule that is set again ticks from then on.
 pub async fn a_replaced_schedule_ticks_from_now_on(t: &Bench) {
     set(t, every(10)).await;

@@ -92,14 +92,11 @@ impl Machine {
                 self.schedule(schedule, now)
             }
             Change::Arm(schedule) => self.schedule(schedule, now),
-            Change::Unschedule(name) => {
-                if self.schedules.remove(&name).is_none() {
-                    return Ok(Err(refusal::no_schedule(&name)));
-                }
-                self.log.append(&Record::Unschedule(name));
-                self.set_next_tick(now);
-                Ok(())
-            }
+            Change::Unschedule(name) => self.unschedule(name, now),
+            Change::Disarm(name, last) => match self.schedules.get(&name) {
+                Some(schedule) if schedule.last != last => Err(refusal::ticked(&name)),
+                _ => self.unschedule(name, now),
+            },
         })
     }
 
@@ -108,6 +105,15 @@ impl Machine {
         self.log
             .append(&Record::Schedule(Box::new(schedule.clone())));
         self.schedules.insert(schedule.name.clone(), schedule);
+        self.set_next_tick(now);
+        Ok(())
+    }
+
+    fn unschedule(&mut self, name: String, now: Now) -> Result<()> {
+        if self.schedules.remove(&name).is_none() {
+            return Err(refusal::no_schedule(&name));
+        }
+        self.log.append(&Record::Unschedule(name));
         self.set_next_tick(now);
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
@@ -13,6 +14,8 @@ use super::fault::Fault;
 use super::node::Node;
 use super::table::Table;
 use crate::url::Address;
+
+const SLACK: Duration = Duration::from_millis(100);
 
 pub(super) struct Cluster {
     seeds: Vec<Address>,
@@ -72,7 +75,8 @@ impl Cluster {
         let address = node.address();
         let mut question = redis::cmd("CLUSTER");
         question.arg("SLOTS");
-        let until = Instant::now() + self.dialer.patience();
+        // A try to connect ends a little earlier, and says why it failed.
+        let until = Instant::now() + self.dialer.patience() + SLACK;
         let answer = node
             .ask(&question, until)
             .await

@@ -58,7 +58,8 @@ impl Dialer {
     /// A connection that answered.
     pub(super) async fn connect(&self, to: &Address, want: Want) -> Result<Connection, Fault> {
         let until = Instant::now() + self.patience;
-        match tokio::time::timeout_at(until, self.open(to, want, until)).await {
+        let stream = self.stream(to, until).await?;
+        match tokio::time::timeout_at(until, self.open(stream, to, want, until)).await {
             Ok(opened) => opened,
             Err(_) => Err(self.silent(to)),
         }
@@ -67,8 +68,8 @@ impl Dialer {
     /// A connection for messages.
     pub(super) async fn listen(&self, to: &Address) -> Result<redis::aio::PubSub, Fault> {
         let until = Instant::now() + self.patience;
+        let stream = self.stream(to, until).await?;
         let listening = async {
-            let stream = self.stream(to).await?;
             let mut greeting = RedisConnectionInfo::default().set_skip_set_lib_name();
             if let Some(login) = &self.login {
                 greeting = greeting.set_password(&login.password);
@@ -91,8 +92,14 @@ impl Dialer {
         Fault::Away(format!("redis at {to} did not answer within {patience}"))
     }
 
-    async fn open(&self, to: &Address, want: Want, until: Instant) -> Result<Connection, Fault> {
-        let connection = Connection::new(self.stream(to).await?)
+    async fn open(
+        &self,
+        stream: Stream,
+        to: &Address,
+        want: Want,
+        until: Instant,
+    ) -> Result<Connection, Fault> {
+        let connection = Connection::new(stream)
             .await
             .map_err(|error| Fault::Away(format!("redis at {to} cannot be reached: {error}")))?;
         self.greet(&connection, to, want, until).await?;
@@ -124,6 +131,13 @@ impl Dialer {
         });
         let mut answers = match connection.ask_all(&greeting, until).await {
             Ok(answers) => answers,
+            // A port for TLS hangs up on whoever comes without.
+            Err(Fault::Lost(_)) if self.tls.is_none() && is_tcp(to) && Instant::now() < until => {
+                return Err(Fault::Away(format!(
+                    "redis at {to} closed the connection before it answered; if that port is for TLS, the store's URL must \
+                     begin with rediss"
+                )));
+            }
             Err(Fault::Lost(why)) => return Err(Fault::Away(format!("{to}: {why}"))),
             Err(fault) => return Err(fault),
         };
@@ -131,6 +145,7 @@ impl Dialer {
         for answer in answers {
             answer.map_err(|fault| match fault {
                 Fault::Refused(refusal) => Fault::Denied(format!("{to}: {refusal}")),
+                Fault::Denied(why) => Fault::Denied(format!("{to}: {why}")),
                 fault => fault,
             })?;
         }
@@ -153,26 +168,56 @@ impl Dialer {
         }
     }
 
-    async fn stream(&self, to: &Address) -> Result<Stream, Fault> {
-        let unreachable =
-            |error: io::Error| Fault::Away(format!("redis at {to} cannot be reached: {error}"));
-        match to {
-            Address::Tcp(host, port) => {
-                let socket = tcp(host, *port).await.map_err(unreachable)?;
-                match &self.tls {
-                    Some(tls) => tls.wrap(host, socket).await.map_err(unreachable),
-                    None => Ok(Box::pin(socket)),
+    /// The way to a server, which takes its time, but not longer.
+    async fn stream(&self, to: &Address, until: Instant) -> Result<Stream, Fault> {
+        let socket = match tokio::time::timeout_at(until, socket(to)).await {
+            Ok(socket) => socket.map_err(|error| unreachable(to, &error))?,
+            Err(_) => return Err(self.silent(to)),
+        };
+        match (socket, &self.tls, to) {
+            (Socket::Tcp(socket), Some(tls), Address::Tcp(host, _)) => {
+                match tokio::time::timeout_at(until, tls.wrap(host, socket)).await {
+                    Ok(Ok(stream)) => Ok(stream),
+                    Ok(Err(error)) if !Tls::is_plain(&error) => Err(unreachable(to, &error)),
+                    // A server without TLS waits for the rest of what it takes for a command, or says that it knows no such.
+                    Ok(Err(_)) | Err(_) => Err(Fault::Away(format!(
+                        "redis at {to} does not answer with TLS; if that port is a plain one, the store's URL must begin with \
+                         redis, not rediss"
+                    ))),
                 }
             }
+            (Socket::Tcp(socket), ..) => Ok(Box::pin(socket)),
             #[cfg(unix)]
-            Address::Unix(path) => {
-                let socket = tokio::net::UnixStream::connect(path).await;
-                Ok(Box::pin(socket.map_err(unreachable)?))
-            }
-            #[cfg(not(unix))]
-            Address::Unix(_) => Err(unreachable(io::ErrorKind::Unsupported.into())),
+            (Socket::Unix(socket), ..) => Ok(Box::pin(socket)),
         }
     }
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+async fn socket(to: &Address) -> io::Result<Socket> {
+    match to {
+        Address::Tcp(host, port) => tcp(host, *port).await.map(Socket::Tcp),
+        #[cfg(unix)]
+        Address::Unix(path) => {
+            let socket = tokio::net::UnixStream::connect(path).await;
+            socket.map(Socket::Unix)
+        }
+        #[cfg(not(unix))]
+        Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn unreachable(to: &Address, error: &io::Error) -> Fault {
+    Fault::Away(format!("redis at {to} cannot be reached: {error}"))
+}
+
+fn is_tcp(to: &Address) -> bool {
+    matches!(to, Address::Tcp(..))
 }
 
 /// Making a connection must leave time for another, to another server.

@@ -47,6 +47,12 @@ mod with {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
             Ok(Box::pin(self.0.connect(name, socket).await?))
         }
+
+        /// Whether a handshake failed because what was answered is no TLS.
+        pub(in crate::link) fn is_plain(error: &io::Error) -> bool {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+            matches!(inner, Some(rustls::Error::InvalidMessage(_)))
+        }
     }
 
     fn authorities(ca: Option<&Path>) -> Result<RootCertStore> {
@@ -105,6 +111,10 @@ mod without {
 
         pub(in crate::link) async fn wrap(&self, _: &str, _: TcpStream) -> io::Result<Stream> {
             match *self {}
+        }
+
+        pub(in crate::link) fn is_plain(_: &io::Error) -> bool {
+            false
         }
     }
 }

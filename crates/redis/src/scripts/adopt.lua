@@ -69,22 +69,17 @@ if q.apart or q.changing then
   return stands(3)
 end
 
-local function ms_of(id)
-  local high, low = struct.unpack('>I4I4', id)
-  return high * 1024 + math.floor(low / 4194304), low
-end
-
 local function is_newer(id, other)
-  local ms, low = ms_of(id)
-  local other_ms, other_low = ms_of(other)
-  return ms > other_ms or ms == other_ms and low > other_low
+  local high, low = struct.unpack('>I4I4', id)
+  local other_high, other_low = struct.unpack('>I4I4', other)
+  return high > other_high or high == other_high and low > other_low
 end
 
 -- Which jobs have an id that nobody has, and the newest of these ids.
 local taken, newest, own = {}, redis.call('HGET', K_META, 'id') or NOBODY, {}
 for i = 7, #ARGV, 5 do
   local id = ARGV[i + 1]
-  if id ~= NOBODY and not taken[id] and ms_of(id) <= now + DAY and redis.call('HSTRLEN', K_JOBS, id) == 0 then
+  if id ~= NOBODY and not taken[id] and time_of(id) <= now + DAY and redis.call('HSTRLEN', K_JOBS, id) == 0 then
     taken[id], own[i] = true, true
   end
 end
@@ -94,18 +89,11 @@ end
 -- New ids lie behind all that come along.
 if newest ~= NOBODY then redis.call('HSET', K_META, 'id', newest) end
 
--- The times at which a done job is forgotten, or its key.
-local function done_timer(job)
-  local at = job.kept > now and job.kept or job.held
-  return job.held > now and math.min(at, job.held) or at
-end
-
 local function place(job)
   if job.state == DONE then
     q.done = q.done + 1
     if job.kept > now then redis.call('ZADD', K_DONE .. q.name, job.ended, job.id) end
-    redis.call('ZADD', K_TIMERS, done_timer(job), job.id)
-    return
+    return dwindle(job)
   end
   q.bytes = q.bytes + job.size
   if job.state == DEAD then

@@ -10,7 +10,7 @@ if ARGV[5] == '1' then
   local was = redis.call('HGET', K_META, 'store')
   -- Each knows how many there are, should the first be lost.
   redis.call('HSET', K_META, 'store', ARGV[4], 'shards', ARGV[3])
-  return { 0, was or '' }
+  return was or ''
 end
 redis.call('HSETNX', K_META, 'shards', ARGV[3])
 redis.call('HSETNX', K_META, 'store', ARGV[4])

@@ -66,6 +66,19 @@ local function remove(q, job, event, by)
   erase(job)
 end
 
+-- What is left of a done job: all of it while it is kept, then only what holds its key, then nothing. Its timer rings when that
+-- changes.
+local function dwindle(job)
+  if job.kept <= now then
+    if job.held <= now then return erase(job) end
+    -- Only the key is still held: nobody needs the payload.
+    redis.call('HSET', K_JOBS, job.id, string.sub(job.record, 1, 12 + job.head))
+    job.result = nil
+  end
+  keep(job)
+  redis.call('ZADD', K_TIMERS, job.kept > now and job.kept or job.held, job.id)
+end
+
 -- leased or ready -> done, and kept for a while, or only its key, or nothing.
 local function finish(q, job, event, by)
   notice(q.name, job.id, event, by, '')
@@ -77,31 +90,8 @@ local function finish(q, job, event, by)
   if job.kept <= now and job.held <= now then return erase(job) end
   remember(job, event, by, '')
   job.state, job.ended, job.worker = DONE, now, ''
-  if job.kept > now then
-    redis.call('ZADD', K_DONE .. q.name, now, job.id)
-  else
-    -- Only the key is still held: nobody needs the payload.
-    redis.call('HSET', K_JOBS, job.id, string.sub(job.record, 1, 12 + job.head))
-    job.result = nil
-  end
-  local next = job.kept > now and job.kept or job.held
-  if job.held > now and job.held < next then next = job.held end
-  redis.call('ZADD', K_TIMERS, next, job.id)
-  keep(job)
-end
-
--- The time until which a done job is kept, or holds its key, is over.
-local function forget(job)
-  if job.kept <= now then
-    redis.call('ZREM', K_DONE .. job.queue, job.id)
-    if job.held <= now then return erase(job) end
-    redis.call('HSET', K_JOBS, job.id, string.sub(job.record, 1, 12 + job.head))
-    job.result = nil
-    keep(job)
-    redis.call('ZADD', K_TIMERS, job.held, job.id)
-  else
-    redis.call('ZADD', K_TIMERS, job.kept, job.id)
-  end
+  if job.kept > now then redis.call('ZADD', K_DONE .. q.name, now, job.id) end
+  dwindle(job)
 end
 
 -- leased -> scheduled or ready, unless it was called off or its life is over. Without a new due time it goes back to its old
@@ -154,7 +144,8 @@ local function upkeep(most)
       if job.state == LEASED then
         vanish(q, job)
       elseif job.state == DONE then
-        forget(job)
+        if job.kept <= now then redis.call('ZREM', K_DONE .. job.queue, id) end
+        dwindle(job)
       elseif job.state == WAITING and job.expires > 0 and job.expires <= now then
         die(q, job, EXPIRE, EXPIRED, '', '')
       else

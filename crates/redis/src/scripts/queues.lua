@@ -4,7 +4,7 @@
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 nothing   3 the process that asks   then the names; or, after '', the name after which to go on
 --       and how many
--- ->    the time, and for each queue that there is: name, settings, the counts of COUNTS, ready, scheduled, done and kept,
+-- ->    for each queue that there is: name, settings, the counts of COUNTS, ready, scheduled, done and kept,
 --       the next due time or 0, when the rate allows the next lease or 0, how many other processes wait, when it was last asked
 --       for or 0
 
@@ -50,4 +50,4 @@ for _, name in ipairs(names) do
   local q = queue_of(name)
   if not q.new then infos[#infos + 1] = info(q, redis.call('HGET', K_QUEUE .. name, 'config')) end
 end
-return { tostring(now), infos }
+return infos

@@ -45,7 +45,7 @@ impl Known {
 pub(super) async fn ask(store: &Store, queue: &QueueName, place: u16) -> Result<Known> {
     let mut call = store.call(&script::SPREAD, store.place(queue, place));
     call.arg(queue.as_str());
-    let [config, next, _, jobs, size, leased, kept] = tuple(store.run(call).await?)?;
+    let [config, next, jobs, size, leased, kept] = tuple(store.run(call).await?)?;
     let read = |value| Settings::unpack(&bytes(value)?).ok_or_else(|| garbled("settings"));
     Ok(Known {
         settings: read(config)?,

@@ -1,32 +1,15 @@
 //! TLS, with an authority of our own.
 
-use super::servers::Single;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use super::servers::tls::Certificates;
 use super::*;
-
-/// A server with a second port for TLS. Its clients need a certificate, or not.
-fn server(certificates: &Certificates, clients: &str) -> (Single, u16) {
-    let file = |name| certificates.file(name).to_str().unwrap().to_owned();
-    let port = servers::free_port();
-    let server = Single::start(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-cert-file",
-        &file("server.pem"),
-        "--tls-key-file",
-        &file("server.key"),
-        "--tls-ca-cert-file",
-        &file("ca.pem"),
-        "--tls-auth-clients",
-        clients,
-    ]);
-    (server, port)
-}
 
 #[tokio::test]
 async fn a_server_is_trusted_when_our_authority_signed_for_its_name() {
     let certificates = Certificates::make();
-    let (server, port) = server(&certificates, "no");
+    let (server, port) = certificates.serve("no");
     let ca = certificates.file("ca.pem");
     let ca = ca.to_str().unwrap();
     let link = open(&format!("rediss://127.0.0.1:{port}?ca={ca}")).await;
@@ -46,14 +29,55 @@ async fn a_server_is_trusted_when_our_authority_signed_for_its_name() {
     let url = format!("rediss://127.0.0.2:{port}?ca={ca}");
     let error = refused(&url).await;
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    let url = format!("rediss://{}?ca={ca}&timeout=5s", server.address());
-    assert_eq!(refused(&url).await.code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_with_tls_or_without_says_which_url_to_use() {
+    let certificates = Certificates::make();
+    let (server, port) = certificates.serve("no");
+    let ca = certificates.file("ca.pem");
+    let ca = ca.to_str().unwrap();
+    for kind in ["rediss", "rediss+cluster"] {
+        let url = format!("{kind}://{}?ca={ca}", server.address());
+        let error = refused(&url).await;
+        is(
+            &error,
+            Code::Unavailable,
+            "must begin with redis, not rediss",
+        );
+    }
+    for kind in ["redis", "redis+cluster"] {
+        let error = refused(&format!("{kind}://127.0.0.1:{port}")).await;
+        is(&error, Code::Unavailable, "must begin with rediss");
+    }
+    // What answers at once need not be waited for.
+    let error = answers("-ERR unknown command\r\n").await;
+    is(
+        &error,
+        Code::Unavailable,
+        "must begin with redis, not rediss",
+    );
+}
+
+/// How a link with TLS fails at somebody who says this to everything.
+async fn answers(words: &'static str) -> Error {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}?timeout=60s", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.write_all(words.as_bytes()).unwrap();
+        // Until the other side has gone, so that it is not that which it sees.
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    let error = refused(&url).await;
+    answering.join().unwrap();
+    error
 }
 
 #[tokio::test]
 async fn a_server_that_wants_our_certificate_gets_it() {
     let certificates = Certificates::make();
-    let (_server, port) = server(&certificates, "yes");
+    let (_server, port) = certificates.serve("yes");
     let file = |name| certificates.file(name).to_str().unwrap().to_owned();
     let trusting = format!("rediss://localhost:{port}?ca={}", file("ca.pem"));
     assert_eq!(refused(&trusting).await.code(), Code::Unavailable);

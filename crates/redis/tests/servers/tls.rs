@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::{Server, free_port};
+
 /// An authority of our own, a certificate for 127.0.0.1, and one for a client.
 pub struct Certificates {
     dir: tempfile::TempDir,
@@ -87,6 +89,30 @@ impl Certificates {
         let output = output.expect("the openssl command; install the package openssl");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "openssl {args:?}: {said}");
+    }
+
+    /// A server with a second port for TLS. Its clients need a certificate, or not.
+    pub fn serve(&self, clients: &str) -> (Server, u16) {
+        let file = |name| {
+            self.file(name)
+                .to_str()
+                .expect("a path of plain text")
+                .to_owned()
+        };
+        let port = free_port();
+        let server = Server::start(&[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &file("server.pem"),
+            "--tls-key-file",
+            &file("server.key"),
+            "--tls-ca-cert-file",
+            &file("ca.pem"),
+            "--tls-auth-clients",
+            clients,
+        ]);
+        (server, port)
     }
 
     /// One of `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::Change;
 use auxo_core::json::{read, show};
 use auxo_core::schedule::Schedule;
 use auxo_core::{Code, Error};
@@ -12,7 +11,7 @@ use axum::response::IntoResponse;
 
 use super::{listed, ok};
 use crate::app::App;
-use crate::extract::{Body, Names};
+use crate::extract::{Body, Names, Pairs};
 use crate::problem::Answer;
 use crate::schema;
 
@@ -58,14 +57,24 @@ pub async fn set(State(app): State<Arc<App>>, Names(name): Names<String>, body: 
 /// The jobs that it made stay.
 #[utoipa::path(
     delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
+    params(
+        ("last" = Option<String>, Query, description = "only if this was its last tick: a time, or `never`"),
+    ),
     responses(
         (status = 204, description = "it is gone"),
+        (status = 409, description = "its last tick is another one", body = schema::Problem, content_type = "application/problem+json"),
         (status = 404, description = "there is no such schedule", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn delete(State(app): State<Arc<App>>, Names(name): Names<String>, body: Body) -> Answer {
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    Names(name): Names<String>,
+    Pairs(pairs): Pairs,
+    body: Body,
+) -> Answer {
     body.nothing()?;
-    let change = Change::Unschedule(name);
+    let pairs = pairs.iter().map(|(name, value)| (&**name, &**value));
+    let change = read::unschedule(name, pairs)?;
     app.service.change(change).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -117,3 +117,20 @@ async fn a_schedule_can_be_armed_with_its_ticks() {
     let set = bench.call("PUT", "/v1/schedules/s", body).await.json();
     assert_eq!((set.get("next"), set.get("last")), (None, None));
 }
+
+#[tokio::test]
+async fn a_schedule_is_removed_only_as_it_was_last_seen() {
+    let bench = Bench::start().await;
+    let path = "/v1/schedules/s";
+    let body = r#"{"queue":"q","every":"1h","armed":{"next":4102444800000,"last":1000}}"#;
+    bench.call("PUT", path, body).await.json();
+    let delete = async |query: &str| bench.call("DELETE", &format!("{path}{query}"), "").await;
+    for query in ["?last=never", "?last=1001"] {
+        delete(query).await.problem(409, "conflict");
+    }
+    for query in ["?last=", "?last=soon", "?next=1000", "?last=1000&last=1000"] {
+        delete(query).await.problem(400, "bad_request");
+    }
+    assert_eq!(delete("?last=1970-01-01T00:00:01Z").await.status, 204);
+    delete("?last=never").await.problem(404, "not_found");
+}

@@ -1,6 +1,6 @@
 //! The two stores of a move.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use auxo::core::passage::Departure;
 use auxo::{Auxo, Code, Error, Limits, QueueName};
@@ -22,7 +22,7 @@ pub struct Names {
 
 impl Ends {
     pub async fn open(from: &str, to: &str) -> Result<Ends, Failure> {
-        if from.trim_end_matches('/') == to.trim_end_matches('/') {
+        if whole(from) == whole(to) {
             return Err(Failure::Usage(
                 "--from and --to name the same store; name another one to move to".into(),
             ));
@@ -58,6 +58,24 @@ impl Ends {
         let closed = self.from.close().await;
         self.to.close().await.and(closed).map_err(Failure::from)
     }
+}
+
+/// A place as it is spelt in one way only: a URL without the last slash, a directory without links and `..`. What is missing of a
+/// directory would be made, without links.
+fn whole(place: &str) -> PathBuf {
+    if place.contains("://") {
+        return PathBuf::from(place.trim_end_matches('/'));
+    }
+    let path = std::path::absolute(place).unwrap_or_else(|_| PathBuf::from(place));
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(whole.pop()),
+            part => whole.push(part),
+        }
+        whole = whole.canonicalize().unwrap_or(whole);
+    }
+    whole
 }
 
 /// What a store is known by.

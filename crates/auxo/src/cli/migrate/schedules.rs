@@ -6,6 +6,9 @@ use auxo::core::service::Service;
 use auxo::core::time::Due;
 use auxo::{Code, QueueName, Result};
 
+/// How often a schedule may tick while it is taken away. One that ticks every few milliseconds would stay for ever.
+const TRIES: u32 = 20;
+
 /// The target's topics lead to the queue as the source's do. The source keeps its subscriptions: a message that is published there
 /// is refused while the queue is paused, and would be lost without a word if nobody subscribed.
 pub async fn subscribe(from: &Service, to: &Service, queue: &QueueName) -> Result<()> {
@@ -20,8 +23,9 @@ pub async fn subscribe(from: &Service, to: &Service, queue: &QueueName) -> Resul
 /// Moves the schedules of a queue; names those that stay, because the target has another one by the name.
 ///
 /// A tick is not to be made twice, nor is the schedule to be lost: it is put at the target without a next tick, then removed at the
-/// source, then given its next tick. A run that was killed in between left one without a next tick behind. What the source knew of
-/// its ticks is read right before it is removed; only a tick in between is made by both.
+/// source, then given its next tick. A run that was killed in between left one without a next tick behind. The source removes it only
+/// if it has made no job that the target does not know of; only of one that ticks faster than the stores can be asked, some ticks
+/// may be made by both.
 pub async fn carry(
     from: &Service,
     to: &Service,
@@ -45,14 +49,26 @@ pub async fn carry(
             stay.push(schedule.name.clone());
             continue;
         }
-        to.change(Change::Arm(without_next(schedule))).await?;
-        let now = of(from.catalog().await?);
-        let now = now.into_iter().find(|now| now.name == schedule.name);
-        match from.change(Change::Unschedule(schedule.name.clone())).await {
-            Err(error) if error.code() != Code::NotFound => return Err(error),
-            _ => {}
+        let mut armed = schedule.clone();
+        for attempt in 1.. {
+            to.change(Change::Arm(without_next(&armed))).await?;
+            let name = armed.name.clone();
+            let remove = match attempt < TRIES {
+                true => Change::Disarm(name, armed.last),
+                false => Change::Unschedule(name),
+            };
+            match from.change(remove).await {
+                // It ticked meanwhile.
+                Err(error) if error.code() == Code::Conflict => {}
+                Err(error) if error.code() != Code::NotFound => return Err(error),
+                _ => break,
+            }
+            let now = of(from.catalog().await?);
+            match now.into_iter().find(|now| now.name == armed.name) {
+                Some(now) => armed = now,
+                None => break,
+            }
         }
-        let armed = now.unwrap_or_else(|| schedule.clone());
         to.change(Change::Arm(armed)).await?;
     }
     if fresh {

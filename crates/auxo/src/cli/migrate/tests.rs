@@ -11,6 +11,8 @@ use auxo::core::event::Notice;
 use auxo::core::job::{Job, Leased};
 use auxo::core::passage::{Adopted, Adoption, Departure, Leaving, Passages, Step};
 use auxo::core::queue::QueueInfo;
+use auxo::core::schedule::{Missed, Rhythm, Schedule};
+use auxo::core::time::{Due, Timestamp};
 use auxo::{Auxo, Code, Error, JobSpec, QueueName, Result};
 use auxo_embedded::{Embedded, Options};
 use tempfile::TempDir;
@@ -27,6 +29,24 @@ enum Mishap {
     LostAnswers,
     /// Another run of the same move begins at the target and lets them depart itself.
     Overtaken(Arc<dyn Engine>),
+    /// Nothing; but so often a schedule ticks right before it is removed.
+    Ticks(u32),
+}
+
+/// Lets the one schedule tick, whose next tick is far away.
+async fn tick(engine: &Arc<dyn Engine>) {
+    let schedule = engine.catalog().await.unwrap().schedules.remove(0);
+    let base = schedule.rhythm.base();
+    let due = Schedule {
+        next: Some(Due {
+            at: Timestamp(1),
+            base,
+        }),
+        ..schedule
+    };
+    engine.change(Change::Arm(due)).await.unwrap();
+    let ticked = engine.catalog().await.unwrap().schedules.remove(0);
+    assert!(ticked.last.is_some());
 }
 
 struct Source {
@@ -43,6 +63,11 @@ impl Engine for Source {
     }
 
     async fn change(&self, change: Change) -> Result<()> {
+        if let (Mishap::Ticks(ticks), Change::Disarm(..)) = (&self.mishap, &change)
+            && self.departures.fetch_add(1, Ordering::Relaxed) < *ticks
+        {
+            tick(&self.engine).await;
+        }
         self.engine.change(change).await
     }
 
@@ -56,7 +81,7 @@ impl Engine for Source {
 
     async fn depart(&self, queue: QueueName, jobs: Vec<Leaving>) -> Result<Vec<Result<()>>> {
         let second = self.departures.fetch_add(1, Ordering::Relaxed) == 1;
-        if !second {
+        if !second || matches!(self.mishap, Mishap::Ticks(_)) {
             return self.engine.depart(queue, jobs).await;
         }
         if let Mishap::Overtaken(target) = &self.mishap {
@@ -209,4 +234,37 @@ async fn a_run_that_was_overtaken_takes_nothing_back() {
     assert!(error.message().contains("another run"), "{error}");
     let (from, to) = bench.counts().await;
     assert_eq!((from + to, to), (JOBS, 2000));
+}
+
+async fn with_schedule() -> Bench {
+    let bench = Bench::new().await;
+    let pulse = Schedule {
+        name: "pulse".into(),
+        queue: bench.queue.clone(),
+        rhythm: Rhythm::Every(Duration::from_secs(60 * 60 * 24)),
+        missed: Missed::Once,
+        spec: JobSpec::default(),
+        next: None,
+        last: None,
+    };
+    bench.from.change(Change::Schedule(pulse)).await.unwrap();
+    bench
+}
+
+#[tokio::test]
+async fn a_tick_right_before_its_schedule_leaves_is_known_at_the_target() {
+    let bench = with_schedule().await;
+    bench.run(Mishap::Ticks(2)).await.unwrap();
+    assert_eq!(bench.counts().await, (0, JOBS + 2));
+    assert_eq!(bench.from.catalog().await.unwrap().schedules, []);
+    let there = bench.to.catalog().await.unwrap().schedules.remove(0);
+    assert!(there.last.is_some() && there.next.is_some(), "{there:?}");
+}
+
+#[tokio::test]
+async fn a_schedule_that_ticks_all_the_time_moves_all_the_same() {
+    let bench = with_schedule().await;
+    bench.run(Mishap::Ticks(u32::MAX)).await.unwrap();
+    assert_eq!(bench.from.catalog().await.unwrap().schedules, []);
+    assert_eq!(bench.to.catalog().await.unwrap().schedules.len(), 1);
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::super::fields::{Fields, boolean, duration, parsed, string, time, u16, u32, u64};
 use super::{queue, spec};
 use crate::engine::{Change, Message};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::JobSpec;
 use crate::queue::{QueueConfig, Rate};
 use crate::schedule::{Rhythm, Schedule};
@@ -109,6 +109,20 @@ pub fn schedule_change(name: &str, body: &[u8]) -> Result<Change> {
             })
         }
     })
+}
+
+/// A schedule to remove, with the pairs of the URL: with `last`, a time or `never`, only if that was its last tick.
+pub fn unschedule<'p>(
+    name: String,
+    pairs: impl IntoIterator<Item = (&'p str, &'p str)>,
+) -> Result<Change> {
+    let mut pairs = pairs.into_iter();
+    match (pairs.next(), pairs.next()) {
+        (None, _) => Ok(Change::Unschedule(name)),
+        (Some(("last", "never")), None) => Ok(Change::Disarm(name, None)),
+        (Some(("last", at)), None) => Ok(Change::Disarm(name, Some(text::parse_timestamp(at)?))),
+        _ => Err(Error::bad_request("only last can be said here, once")),
+    }
 }
 
 fn schedule_of(name: &str, fields: &mut Fields<'_>) -> Result<Schedule> {
