@@ -49,6 +49,9 @@ struct Inside {
     new: BTreeSet<u64>,
     /// Was asked for in vain, or came after one who was: Redis tells this process when there is something, or its alarm rings.
     in_vain: BTreeSet<u64>,
+    /// Was to be asked for, but others came first; and what was told then.
+    rest: BTreeSet<u64>,
+    rest_told: BTreeMap<QueueName, u16>,
     /// Redis told of these queues; or, of a queue that is spread, the desk of another of its shards, for which so many more are
     /// to be told.
     told: BTreeMap<QueueName, u16>,
@@ -71,6 +74,11 @@ struct Waiter {
 }
 
 impl Inside {
+    /// Whether there is something to look for.
+    fn is_stirred(&self) -> bool {
+        self.all || !(self.rest.is_empty() && self.new.is_empty() && self.told.is_empty())
+    }
+
     fn is_waited_for(&self, queue: &QueueName) -> bool {
         let waits = |waiter: &Waiter| waiter.ask.queues.contains(queue);
         self.waiters.values().any(waits)

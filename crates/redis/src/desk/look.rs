@@ -6,7 +6,7 @@ use std::time::Duration;
 use auxo_core::engine::Ask;
 use auxo_core::job::Leased;
 use auxo_core::time::Timestamp;
-use auxo_core::{QueueName, Result};
+use auxo_core::{Error, QueueName, Result};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -23,6 +23,9 @@ use crate::store::{Store, bytes, items, number, time, tuple};
 
 /// How often a queue that is spread is helped out before others have their turn.
 const TURNS: usize = 8;
+/// How long a look takes at most to come to Redis, as far as is known when it is back. Longer, and it would rather have been the
+/// way back; an alarm had better ring early.
+const TRIP: Duration = Duration::from_millis(1);
 /// How often schedules that stay due are tried before what is read is read without them.
 const TICKS: usize = 3;
 
@@ -50,6 +53,15 @@ impl Look {
     pub(super) fn alarm(&self) -> Option<Instant> {
         (self.again.0 > 0).then(|| self.then + self.again.since(self.now))
     }
+
+    /// What was lent is lent, whatever came of the rest.
+    fn in_spite_of(mut self, error: Error) -> Result<Look> {
+        if self.lent.iter().all(Vec::is_empty) {
+            return Err(error);
+        }
+        self.again = sooner(self.again, Some(self.now.plus(AFTER_A_FAILURE)));
+        Ok(self)
+    }
 }
 
 impl Desk {
@@ -60,6 +72,10 @@ impl Desk {
         if all.ticks != Ticks::None {
             tick(store, self.shard, &all).await;
             all = look(store, self.shard, asks, true, &[]).await?;
+            if all.ticks != Ticks::None {
+                // One that cannot tick stays due.
+                all.again = all.now.plus(AFTER_A_FAILURE);
+            }
         }
         let asked = Instant::now();
         // A queue that is spread may lack here what it has elsewhere. Who only looks whether there is something at hand has others
@@ -73,7 +89,10 @@ impl Desk {
                 all.again = sooner(all.again, Some(all.now.plus(AFTER_A_FAILURE)));
                 break;
             }
-            let help = spread::help(store, self.shard, &all.said, asked).await?;
+            let help = match spread::help(store, self.shard, &all.said, asked).await {
+                Ok(help) => help,
+                Err(error) => return all.in_spite_of(error),
+            };
             let open = |at: &usize| all.lent[*at].is_empty();
             let open: Vec<usize> = (0..asks.len()).filter(open).collect();
             if !help.better || open.is_empty() {
@@ -81,7 +100,10 @@ impl Desk {
                 break;
             }
             let rest: Vec<_> = open.iter().map(|at| asks[*at].clone()).collect();
-            let more = look(store, self.shard, &rest, true, &help.tokens).await?;
+            let more = match look(store, self.shard, &rest, true, &help.tokens).await {
+                Ok(more) => more,
+                Err(error) => return all.in_spite_of(error),
+            };
             for (at, lent) in open.into_iter().zip(more.lent) {
                 all.lent[at] = lent;
             }
@@ -151,7 +173,7 @@ async fn look(
     }
     let sent = Instant::now();
     let answer = store.run(call).await?;
-    read(answer, sent + sent.elapsed() / 2)
+    read(answer, sent + (sent.elapsed() / 2).min(TRIP))
 }
 
 /// Those who ask for the same, one after the other: they are served in one go.

@@ -24,7 +24,6 @@ pub(super) struct Round {
     pub(super) tickets: Vec<u64>,
     /// Each with whether it waits if there is nothing.
     pub(super) asks: Vec<(Ask, bool)>,
-    rest: BTreeSet<u64>,
     /// All want only what is at hand.
     pub(super) at_hand: bool,
     /// Anything may have happened, whether anybody asks or not.
@@ -39,56 +38,65 @@ impl Desk {
     /// Chooses for whom to ask. `None` when there is nothing to look for.
     pub(super) fn round(&self, store: &Store, most: usize) -> Option<Round> {
         let mut inside = self.lock();
-        let (new, told) = (
-            std::mem::take(&mut inside.new),
-            std::mem::take(&mut inside.told),
-        );
-        let all = std::mem::take(&mut inside.all);
-        if new.is_empty() && told.is_empty() && !all {
+        if !inside.is_stirred() {
             return None;
         }
         let mut round = Round {
-            all,
             at_hand: true,
             ..Round::default()
         };
+        // Those who were left come first, so that their turn comes whatever happens meanwhile.
+        let left = std::mem::take(&mut inside.rest);
+        let mut new = BTreeSet::new();
+        if left.is_empty() {
+            new = std::mem::take(&mut inside.new);
+            round.told = std::mem::take(&mut inside.told);
+            round.all = std::mem::take(&mut inside.all);
+            let idle = |queue: &&QueueName| !inside.is_waited_for(queue);
+            round.idle = round.told.keys().filter(idle).cloned().collect();
+        } else {
+            round.told = std::mem::take(&mut inside.rest_told);
+        }
         let mut in_vain = std::mem::take(&mut inside.in_vain);
         in_vain.retain(|ticket| inside.waiters.contains_key(ticket));
         let known = in_vain.iter().map(|ticket| &inside.waiters[ticket].ask);
         let known: HashSet<&[QueueName]> = known.map(|ask| ask.queues.as_slice()).collect();
-        let mut behind = Vec::new();
+        let (mut behind, mut rest) = (Vec::new(), BTreeSet::new());
         let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
         let mut wanted = 0;
         for (ticket, waiter) in &inside.waiters {
             let queues = waiter.ask.queues.as_slice();
+            let was_left = left.contains(ticket);
             let is_new = new.contains(ticket);
-            let stirred = all || queues.iter().any(|q| told.contains_key(q));
-            let same = kinds.entry(queues).or_default();
+            let told = || queues.iter().any(|q| round.told.contains_key(q));
+            let stirred = was_left || left.is_empty() && (round.all || told());
+            if !(stirred || is_new) {
+                continue;
+            }
             let patient = waiter.until > store.clock.now().steady;
             // Who stands behind those who found nothing finds nothing either; but who does not wait is answered now.
-            if is_new && !stirred && patient && known.contains(queues) {
+            if patient && !stirred && known.contains(queues) {
                 behind.push(*ticket);
                 continue;
             }
-            if !(stirred || is_new) || patient && *same >= most {
+            let same = kinds.entry(queues).or_default();
+            if patient && !was_left && *same >= most {
                 continue;
             }
             *same += usize::from(patient);
             wanted += waiter.ask.max as usize;
             if !round.asks.is_empty() && (round.asks.len() >= MANY || wanted > JOBS) {
-                // The rest has its turn in the next round.
-                round.rest.insert(*ticket);
+                rest.insert(*ticket);
                 continue;
             }
             round.at_hand &= waiter.at_hand;
             round.tickets.push(*ticket);
             round.asks.push((waiter.ask.clone(), patient));
         }
-        let idle = told.keys().filter(|queue| !inside.is_waited_for(queue));
-        round.idle = idle.cloned().collect();
-        round.told = told;
-        let rest = std::mem::take(&mut round.rest);
-        inside.new.extend(rest);
+        if !rest.is_empty() {
+            inside.rest_told = round.told.clone();
+        }
+        inside.rest = rest;
         in_vain.extend(behind);
         inside.in_vain = in_vain;
         Some(round)

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use auxo_core::{Code, Error, QueueName, Result};
+use auxo_core::{Code, Error, QueueName};
+use tokio::time::Instant;
 
-use super::look::Look;
 use super::round::{FEW, MANY, Round};
 use super::{Desk, Waiter};
 use crate::rest;
@@ -15,62 +15,74 @@ use crate::store::Store;
 /// How soon to look again after a look that failed. How often Redis is tried is the link's business.
 pub(super) const AFTER_A_FAILURE: Duration = Duration::from_millis(300);
 
+/// How a desk goes on when nobody rings.
+struct Course {
+    /// For how many who wait for the same queues is asked next.
+    most: usize,
+    /// When the next thing is known to happen.
+    alarm: Option<Instant>,
+    /// When to look for everybody, to be sure. Whoever rings does not put it off.
+    sure: Instant,
+}
+
+impl Course {
+    fn rings(&self, now: Instant) -> bool {
+        self.sure <= now || self.alarm.is_some_and(|alarm| alarm <= now)
+    }
+
+    /// Rings then, or before.
+    fn set(&mut self, alarm: Option<Instant>) {
+        self.alarm = [self.alarm, alarm].into_iter().flatten().min();
+    }
+}
+
 impl Desk {
     /// Runs until the engine is closed or gone.
     pub async fn run(self: Arc<Self>, store: Weak<Store>) {
-        let mut alarm: Option<tokio::time::Instant> = None;
-        let mut first = true;
+        let mut course = match store.upgrade() {
+            Some(store) => Course {
+                most: FEW,
+                alarm: None,
+                sure: Instant::now() + rest::first_look(self.shard, store.shards),
+            },
+            None => return,
+        };
         loop {
             let Some(strong) = store.upgrade() else {
                 return;
             };
-            if std::mem::take(&mut first) {
-                let wait = rest::first_look(self.shard, strong.shards);
-                alarm = Some(tokio::time::Instant::now() + wait);
-            }
             if self.lock().closed {
                 return;
             }
-            let wait = self.wait(&strong, alarm);
-            drop(strong);
-            let rung = match wait {
-                Some(wait) => tokio::time::timeout(wait, self.bell.notified())
-                    .await
-                    .is_ok(),
-                None => {
-                    self.bell.notified().await;
-                    true
+            let mut rung = true;
+            if !self.lock().is_stirred() {
+                course.most = FEW;
+                let wait = self.wait(&strong, &course);
+                drop(strong);
+                match wait {
+                    Some(wait) => {
+                        let bell = tokio::time::timeout(wait, self.bell.notified());
+                        rung = bell.await.is_ok();
+                    }
+                    None => self.bell.notified().await,
                 }
-            };
-            let Some(store) = store.upgrade() else { return };
-            let now = tokio::time::Instant::now();
-            // Who rings may want no look at all.
-            if !rung || alarm.is_some_and(|alarm| alarm <= now) {
-                self.lock().all = true;
             }
-            alarm = alarm.filter(|alarm| *alarm > now);
-            let next = match self.serve(&store).await {
-                Ok(Some(look)) => {
-                    self.lock().trouble = None;
-                    look.alarm().filter(|_| !store.told)
-                }
-                Ok(None) => None,
-                Err(error) => {
-                    self.fail(&error);
-                    let mut inside = self.lock();
-                    // Whether Redis knows that they wait is not known any more.
-                    inside.in_vain.clear();
-                    inside.trouble = Some(error);
-                    Some(tokio::time::Instant::now() + AFTER_A_FAILURE)
-                }
-            };
-            alarm = [alarm, next].into_iter().flatten().min();
+            let Some(store) = store.upgrade() else { return };
+            let now = Instant::now();
+            // Who rings may want no look at all.
+            if !rung || course.rings(now) {
+                self.lock().all = true;
+                course.alarm = course.alarm.filter(|alarm| *alarm > now);
+            }
+            if let Some(round) = self.round(&store, course.most) {
+                self.turn(&store, &round, &mut course).await;
+            }
             self.time_out(&store);
         }
     }
 
     /// How long until something must be done though nobody rings.
-    fn wait(&self, store: &Store, alarm: Option<tokio::time::Instant>) -> Option<Duration> {
+    fn wait(&self, store: &Store, course: &Course) -> Option<Duration> {
         // A clock that is turned by hand rings by itself.
         let now = store.clock.now().steady;
         store.clock.real_wait(Duration::ZERO)?;
@@ -81,49 +93,45 @@ impl Desk {
             .map(|waiter| waiter.until.since(now))
             .min();
         let patience = patience.and_then(|wait| store.clock.real_wait(wait));
-        let alarm = alarm.map(|at| at.saturating_duration_since(tokio::time::Instant::now()));
-        let sure = rest::look(store.shards);
-        [patience, alarm, Some(sure)].into_iter().flatten().min()
+        let first = course.alarm.map_or(course.sure, |at| at.min(course.sure));
+        let first = first.saturating_duration_since(Instant::now());
+        [patience, Some(first)].into_iter().flatten().min()
     }
 
-    /// Looks until there is nothing more for those who wait. Answers with the last look.
-    async fn serve(&self, store: &Arc<Store>) -> Result<Option<Look>> {
-        let mut most = FEW;
-        let mut last: Option<Look> = None;
-        loop {
-            let Some(round) = self.round(store, most) else {
-                return Ok(last);
-            };
-            if !round.idle.is_empty() {
-                self.pass_on(store, &round.idle).await;
+    /// Looks for those of a round, gives them what there is, and sees when to look again.
+    async fn turn(&self, store: &Arc<Store>, round: &Round, course: &mut Course) {
+        if !round.idle.is_empty() {
+            self.pass_on(store, &round.idle).await;
+        }
+        if round.asks.is_empty() && !round.all {
+            return;
+        }
+        let mut look = match self.ask(store, round).await {
+            Ok(look) => look,
+            Err(error) => {
+                self.refuse(round, &error);
+                self.fail(error);
+                course.set(Some(Instant::now() + AFTER_A_FAILURE));
+                return;
             }
-            if round.asks.is_empty() && !round.all {
-                continue;
-            }
-            let full = round.tickets.len();
-            let mut look = match self.ask(store, &round).await {
-                Ok(look) => look,
-                Err(error) => {
-                    self.refuse(&round, &error);
-                    return Err(error);
-                }
-            };
-            self.tell_next(store, &round, &look.said);
-            let lent = std::mem::take(&mut look.lent);
-            let served = lent.iter().filter(|lent| !lent.is_empty()).count();
-            let empty = self.note(&round, &lent);
-            self.hand_out(store, &round, lent).await;
-            // Where all were served there may be more for the others who wait for the same.
-            most = match full > 0 && served == full {
-                true => MANY,
-                false => FEW,
-            };
-            if served == 0 {
-                // Whoever has come or was told of meanwhile has rung.
-                return Ok(Some(look));
-            }
-            self.ask_more(&round, &empty);
-            last = Some(look);
+        };
+        self.lock().trouble = None;
+        if round.all {
+            course.sure = Instant::now() + rest::look(store.shards);
+        }
+        course.set(look.alarm().filter(|_| !store.told));
+        self.tell_next(store, round, &look.said);
+        let lent = std::mem::take(&mut look.lent);
+        let served = lent.iter().filter(|lent| !lent.is_empty()).count();
+        let empty = self.note(round, &lent);
+        self.hand_out(store, round, lent).await;
+        // Where all were served there may be more for the others who wait for the same.
+        course.most = match served > 0 && served == round.tickets.len() {
+            true => MANY,
+            false => FEW,
+        };
+        if served > 0 {
+            self.ask_more(round, &empty);
         }
     }
 
@@ -137,13 +145,17 @@ impl Desk {
         }
     }
 
-    fn fail(&self, error: &Error) {
+    /// A look failed: whether Redis knows who waits is not known any more, and all are looked for soon.
+    fn fail(&self, error: Error) {
+        let mut inside = self.lock();
+        inside.in_vain.clear();
+        inside.rest.clear();
         if error.code() == Code::Internal {
-            let mut inside = self.lock();
             for (_, waiter) in std::mem::take(&mut inside.waiters) {
                 let _ = waiter.answer.send(Err(error.clone()));
             }
         }
+        inside.trouble = Some(error);
     }
 
     /// Answers those who waited in vain: with nothing, or why nobody knows whether there was something.
@@ -151,9 +163,9 @@ impl Desk {
         let mut inside = self.lock();
         let trouble = inside.trouble.clone();
         let now = store.clock.now().steady;
-        let new = inside.new.clone();
         let over = |(ticket, waiter): (&u64, &Waiter)| {
-            (waiter.until <= now && !new.contains(ticket)).then_some(*ticket)
+            let asked = !inside.new.contains(ticket) && !inside.rest.contains(ticket);
+            (waiter.until <= now && asked).then_some(*ticket)
         };
         let over: Vec<u64> = inside.waiters.iter().filter_map(over).collect();
         for ticket in over {

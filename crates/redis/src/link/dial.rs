@@ -132,10 +132,10 @@ impl Dialer {
         let mut answers = match connection.ask_all(&greeting, until).await {
             Ok(answers) => answers,
             // A port for TLS hangs up on whoever comes without.
-            Err(Fault::Lost(_)) if self.tls.is_none() && is_tcp(to) && Instant::now() < until => {
+            Err(Fault::Lost(why)) if self.tls.is_none() && is_tcp(to) && Instant::now() < until => {
                 return Err(Fault::Away(format!(
-                    "redis at {to} closed the connection before it answered; if that port is for TLS, the store's URL must \
-                     begin with rediss"
+                    "redis at {to} closed the connection before it answered ({why}); if that port is for TLS, the store's URL \
+                     must begin with rediss"
                 )));
             }
             Err(Fault::Lost(why)) => return Err(Fault::Away(format!("{to}: {why}"))),

@@ -282,7 +282,11 @@ local function look_again(q)
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
     local first = redis.call('ZRANGE', line_of(q, class), 0, 0, 'WITHSCORES')
     ready = ready or tonumber(first[2]) <= now
-    look_at(tonumber(redis.call('ZRANGEBYSCORE', line_of(q, class), '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]))
+    local later = redis.call('ZRANGEBYSCORE', line_of(q, class), '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    if later then
+      look_at(tonumber(later))
+      q.later = true
+    end
   end
   if ready and q.count and q.level and q.level < q.per then
     look_at(now + math.ceil((q.per - q.level) / q.count))
@@ -324,6 +328,8 @@ while at <= #ARGV do
     for i = at + 1, at + queues_asked do
       local q = asked[ARGV[i]]
       look_again(q)
+      q.waited = true
+      if q.later and q.clock ~= process then redis.call('HSET', K_QUEUE .. q.name, 'clock', process) end
       redis.call('ZADD', K_WAITING .. q.name, 'NX', now, process)
       -- Who waits says so again every few seconds; of who is gone, or only asked once for what never was, nothing is to stay.
       redis.call('PEXPIRE', K_WAITING .. q.name, 60000)
@@ -346,6 +352,8 @@ for _, q in pairs(asked) do
   elseif redis.call('EXISTS', K_WAITING .. q.name) == 1 and has_due(q) and room(q, 1) > 0 then
     wake(q, 1)
   end
+  -- Who had the alarm for what falls due next waits for it no more.
+  if q.clock == process and not q.waited and waiting(q) > 0 then wake(q, 1) end
   if q.spread then
     spreads[#spreads + 1] = q.name
     local spare = q.apart and q.max_leased and most(q, 'leased') > leased(q)

@@ -36,13 +36,14 @@ end
 local function queue_of(name)
   local q = queues[name]
   if q then return q end
-  local kept = redis.call('HMGET', K_QUEUE .. name, 'config', unpack(COUNTS))
-  q = { name = name, new = not kept[2], was = {}, epoch = 0 }
+  local kept = redis.call('HMGET', K_QUEUE .. name, 'clock', 'config', unpack(COUNTS))
+  -- Its clock is the process that has an alarm for the job that falls due next, if any has.
+  q = { name = name, new = not kept[3], was = {}, epoch = 0, clock = kept[1] }
   for i, count in ipairs(COUNTS) do
-    local value = tonumber(kept[i + 1] or 0)
+    local value = tonumber(kept[i + 2] or 0)
     q[count], q.was[count] = value, value
   end
-  if kept[1] then settings(q, kept[1]) end
+  if kept[2] then settings(q, kept[2]) end
   queues[name] = q
   return q
 end

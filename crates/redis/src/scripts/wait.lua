@@ -8,7 +8,7 @@
 for i = 4, #ARGV do
   local q = queue_of(ARGV[i])
   redis.call('ZREM', K_WAITING .. q.name, ARGV[3])
-  -- What it was told of is for the next.
-  if has_due(q) then wake(q, 1) end
+  -- What it was told of is for the next, and so is the alarm for what falls due; and room that was made for other shards.
+  if waiting(q) > 0 or q.apart and q.max_leased then wake(q, 1) end
 end
 return 1

@@ -111,6 +111,106 @@ async fn jobs_that_fall_due_are_not_forgotten_while_workers_come_back() {
     assert!(late < SURE / 2, "{late:?}");
 }
 
+/// Waits for a job of a queue, and tells how long after `due` it was received.
+async fn lateness(engine: Arc<RedisEngine>, queue: &str, due: Instant) -> Duration {
+    let ask = asking(&[named(queue)], 1, secs(60));
+    assert_eq!(engine.lease(ask).await.unwrap().len(), 1);
+    due.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_one_queue_is_not_forgotten_over_another() {
+    let (_server, engines) = store(1).await;
+    let engine = &engines[0];
+    push(engine, "slow", ms(900)).await;
+    let due = Instant::now() + ms(900);
+    for _ in 0..5 {
+        push(engine, "busy", ms(600)).await;
+    }
+    let slow = tokio::spawn(lateness(engine.clone(), "slow", due));
+    let mut busy = JoinSet::new();
+    for _ in 0..6 {
+        busy.spawn(lateness(engine.clone(), "busy", due));
+    }
+    let late = slow.await.unwrap();
+    assert!(late < SURE / 2, "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_come_and_go_do_not_put_off_the_look_to_be_sure() {
+    let (server, engines) = store(2).await;
+    let mut waiting = waiter(&engines[0]);
+    until_waiting(&server, "q");
+    let come_and_go = async |span: Duration| {
+        let began = Instant::now();
+        while began.elapsed() < span {
+            let call = engines[0].lease(asking(&[named("q")], 1, secs(60)));
+            let _ = tokio::time::timeout(ms(200), call).await;
+        }
+    };
+    // Until the process has looked to be sure for the first time.
+    come_and_go(SURE).await;
+    // As if it had never said that it waits.
+    server.ask(&["DEL", "auxo{0}:w:q"]);
+    push(&engines[1], "q", Duration::ZERO).await;
+    tokio::select! {
+        leased = &mut waiting => drop(leased.unwrap()),
+        () = come_and_go(SURE + SLACK) => panic!("nobody looked"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_hundreds_of_queues_none_is_passed_over() {
+    const QUEUES: usize = 300;
+    let (server, engines) = store(1).await;
+    let mut waiting = JoinSet::new();
+    for number in 0..QUEUES {
+        let (engine, queue) = (engines[0].clone(), format!("q{number}"));
+        let name = queue.clone();
+        waiting.spawn(async move { lateness(engine, &name, Instant::now()).await });
+        // In this order.
+        until_waiting(&server, &queue);
+    }
+    push(&engines[0], "q299", ms(500)).await;
+    let due = Instant::now() + ms(500);
+    waiting.join_next().await.unwrap().unwrap();
+    let late = due.elapsed();
+    assert!(late < SURE / 2, "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_knows_when_the_next_job_is_due_if_the_first_waits_no_more() {
+    for first_is_served in [true, false] {
+        let (server, engines) = store(3).await;
+        let due = Instant::now() + ms(1200);
+        let wait = |engine: usize| {
+            let (engine, due) = (engines[engine].clone(), due);
+            tokio::spawn(async move { lateness(engine, "q", due).await })
+        };
+        let waits = || server.ask(&["ZCARD", "auxo{0}:w:q"]).int();
+        let first = wait(0);
+        until_waiting(&server, "q");
+        let second = wait(1);
+        while waits() < 2 {}
+        // It is the first who is told.
+        let jobs = if first_is_served {
+            vec![ms(900), ms(1200)]
+        } else {
+            vec![ms(1200)]
+        };
+        for delay in jobs {
+            push(&engines[2], "q", delay).await;
+            while waits() < 2 {}
+        }
+        match first_is_served {
+            true => drop(first.await.unwrap()),
+            false => first.abort(),
+        }
+        let late = second.await.unwrap();
+        assert!(late < SURE / 2, "{first_is_served}: {late:?}");
+    }
+}
+
 #[tokio::test]
 async fn who_waits_behind_many_who_do_not_is_told() {
     let (_server, engines) = store(2).await;
