@@ -54,23 +54,20 @@ impl Desk {
             if self.lock().closed {
                 return;
             }
-            let mut rung = true;
             if !self.lock().is_stirred() {
                 course.most = FEW;
                 let wait = self.wait(&strong, &course);
                 drop(strong);
+                let bell = self.bell.notified();
                 match wait {
-                    Some(wait) => {
-                        let bell = tokio::time::timeout(wait, self.bell.notified());
-                        rung = bell.await.is_ok();
-                    }
-                    None => self.bell.notified().await,
+                    // Whichever it was: what is to be done is known without.
+                    Some(wait) => _ = tokio::time::timeout(wait, bell).await,
+                    None => bell.await,
                 }
             }
             let Some(store) = store.upgrade() else { return };
             let now = Instant::now();
-            // Who rings may want no look at all.
-            if !rung || course.rings(now) {
+            if course.rings(now) {
                 self.lock().all = true;
                 course.alarm = course.alarm.filter(|alarm| *alarm > now);
             }
