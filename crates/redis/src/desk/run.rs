@@ -108,7 +108,8 @@ impl Desk {
             Err(error) => {
                 self.refuse(round, &error);
                 self.fail(error);
-                course.set(Some(Instant::now() + AFTER_A_FAILURE));
+                // Then for everybody.
+                course.sure = Instant::now() + AFTER_A_FAILURE;
                 return;
             }
         };

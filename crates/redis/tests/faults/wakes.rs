@@ -83,9 +83,7 @@ async fn a_job_for_one_of_many_who_wait_costs_one_look() {
         waiting.spawn(waiter(&engines[0]));
         until_waiting(&server, "q");
     }
-    let stats = server.ask(&["INFO", "commandstats"]);
-    let (_, calls) = stats.text().split_once("cmdstat_evalsha:calls=").unwrap();
-    let calls: i64 = calls.split(',').next().unwrap().parse().unwrap();
+    let calls = scripts(&server);
     println!("{JOBS} jobs: {calls} scripts");
     // A push and a lease each, and now and then a look to be sure.
     assert!(calls <= 2 * JOBS + 5, "{calls} scripts");
@@ -109,6 +107,29 @@ async fn jobs_that_fall_due_are_not_forgotten_while_workers_come_back() {
     let late = begin.elapsed().saturating_sub(pushed_for);
     println!("the last of {JOBS} was done {late:?} after it was due");
     assert!(late < SURE / 2, "{late:?}");
+}
+
+/// How many scripts ran since the counts were last set back.
+fn scripts(server: &Server) -> i64 {
+    let stats = server.ask(&["INFO", "commandstats"]);
+    let (_, calls) = stats.text().split_once("cmdstat_evalsha:calls=").unwrap();
+    calls.split(',').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_refuses_is_not_asked_without_a_pause() {
+    let (server, engines) = store(1).await;
+    let wait = |span| engines[0].lease(asking(&[named("q")], 1, span));
+    server.ask(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    // Beyond the first look to be sure.
+    let refused = wait(SURE).await;
+    assert_eq!(code(refused), Code::Unavailable);
+    server.ask(&["CONFIG", "RESETSTAT"]);
+    let refused = wait(secs(3)).await;
+    assert_eq!(code(refused), Code::Unavailable);
+    let calls = scripts(&server);
+    println!("{calls} scripts in 3 s");
+    assert!(calls < 40, "{calls} scripts");
 }
 
 /// Waits for a job of a queue, and tells how long after `due` it was received.
