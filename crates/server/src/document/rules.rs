@@ -178,6 +178,9 @@ fn query(name: &str, limits: &Limits) -> Option<Value> {
         "created_from" | "created_before" | "due_from" | "due_before" => {
             json!({ "type": "string", "format": "moment" })
         }
+        "last" => {
+            json!({ "type": "string", "anyOf": [{ "enum": ["never"] }, { "format": "moment" }] })
+        }
         "cursor" => json!({ "type": "string", "maxLength": limits.search, "format": "cursor" }),
         "limit" => json!({ "type": "integer", "minimum": 1, "maximum": limits.page }),
         "Idempotency-Key" => json!({
