@@ -178,7 +178,11 @@ impl Desk {
             let (answer, answered) = oneshot::channel();
             inside.tickets += 1;
             let ticket = inside.tickets;
+            // Of the millisecond that a clock which runs by itself shows, a part is over.
+            let runs = store.clock.real_wait(Duration::ZERO).is_some();
+            let part = u64::from(runs && !ask.wait.is_zero());
             let until = store.clock.now().steady.plus(ask.wait);
+            let until = until.plus(Duration::from_millis(part));
             let waiter = Waiter {
                 ask,
                 until,

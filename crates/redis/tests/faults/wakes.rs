@@ -233,6 +233,30 @@ async fn another_process_knows_when_the_next_job_is_due_if_the_first_waits_no_mo
 }
 
 #[tokio::test]
+async fn nobody_waits_less_long_than_it_asked_to() {
+    let (_server, engines) = store(1).await;
+    let wait = |span| engines[0].lease(asking(&[named("q")], 1, span));
+    // Each of these makes the process see whose time is over.
+    let others = async {
+        loop {
+            wait(Duration::ZERO).await.unwrap();
+        }
+    };
+    let patient = async {
+        for _ in 0..50 {
+            let began = Instant::now();
+            assert_eq!(wait(ms(20)).await.unwrap().len(), 0);
+            let took = began.elapsed();
+            assert!(took >= ms(20), "{took:?}");
+        }
+    };
+    tokio::select! {
+        () = others => {}
+        () = patient => {}
+    }
+}
+
+#[tokio::test]
 async fn who_waits_behind_many_who_do_not_is_told() {
     let (_server, engines) = store(2).await;
     let at_once = (0..50).map(|_| engines[0].lease(asking(&[named("q")], 1, Duration::ZERO)));
