@@ -1,9 +1,10 @@
 //! Lease calls: each comes to the desk of a shard, and waits there if it may.
 //!
-//! One task per shard speaks for all lease calls of this process ([`run`]). It asks for those who have just come; when Redis tells
-//! it of a queue, for the first who wait for that one; and when the next job falls due, or every few seconds to be sure, for the
-//! first of each kind ([`round`]). What it got is handed out in the order in which the calls came. While nobody asks, the same task
-//! lets happen whose time has come: vanished workers, ended lives, ticks of schedules ([`look`]).
+//! One task per shard speaks for all lease calls of this process ([`run`]). It asks for those who have just come, unless others who
+//! wait for the same found nothing; when Redis tells it of a queue, for the first who wait for that one; and when the next job falls
+//! due, or every few seconds to be sure, for the first of each kind ([`round`]). What it got is handed out in the order in
+//! which the calls came. While nobody asks, the same task lets happen whose time has come: vanished workers, ended lives, ticks of
+//! schedules ([`look`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};

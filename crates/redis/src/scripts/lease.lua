@@ -352,8 +352,11 @@ for _, q in pairs(asked) do
   elseif redis.call('EXISTS', K_WAITING .. q.name) == 1 and has_due(q) and room(q, 1) > 0 then
     wake(q, 1)
   end
-  -- Who had the alarm for what falls due next waits for it no more.
-  if q.clock == process and not q.waited and waiting(q) > 0 then wake(q, 1) end
+  -- Who had the alarm for what falls due next waits for it no more: who is told has it, or who comes next.
+  if q.clock == process and not q.waited then
+    redis.call('HDEL', K_QUEUE .. q.name, 'clock')
+    if waiting(q) > 0 then wake(q, 1) end
+  end
   if q.spread then
     spreads[#spreads + 1] = q.name
     local spare = q.apart and q.max_leased and most(q, 'leased') > leased(q)
