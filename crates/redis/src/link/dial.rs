@@ -87,7 +87,11 @@ impl Dialer {
         }
     }
 
-    fn silent(&self, to: &Address) -> Fault {
+    /// What to say of a server that does not answer. One without TLS waits for the rest of what it takes for a command.
+    pub(super) fn silent(&self, to: &Address) -> Fault {
+        if self.tls.is_some() && is_tcp(to) {
+            return plain(to);
+        }
         let patience = auxo_core::text::duration(self.patience);
         Fault::Away(format!("redis at {to} did not answer within {patience}"))
     }
@@ -179,11 +183,9 @@ impl Dialer {
                 match tokio::time::timeout_at(until, tls.wrap(host, socket)).await {
                     Ok(Ok(stream)) => Ok(stream),
                     Ok(Err(error)) if !Tls::is_plain(&error) => Err(unreachable(to, &error)),
-                    // A server without TLS waits for the rest of what it takes for a command, or says that it knows no such.
-                    Ok(Err(_)) | Err(_) => Err(Fault::Away(format!(
-                        "redis at {to} does not answer with TLS; if that port is a plain one, the store's URL must begin with \
-                         redis, not rediss"
-                    ))),
+                    // A server without TLS may say that it knows no such command.
+                    Ok(Err(_)) => Err(plain(to)),
+                    Err(_) => Err(self.silent(to)),
                 }
             }
             (Socket::Tcp(socket), ..) => Ok(Box::pin(socket)),
@@ -210,6 +212,12 @@ async fn socket(to: &Address) -> io::Result<Socket> {
         #[cfg(not(unix))]
         Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+fn plain(to: &Address) -> Fault {
+    Fault::Away(format!(
+        "redis at {to} does not answer with TLS; if that port is a plain one, the store's URL must begin with redis, not rediss"
+    ))
 }
 
 fn unreachable(to: &Address, error: &io::Error) -> Fault {

@@ -23,6 +23,8 @@ pub(super) struct Door {
     want: Want,
     pace: tokio::sync::Mutex<Pace>,
     opened: Mutex<Vec<Weak<Connection>>>,
+    /// Why the last try failed, whoever made it.
+    fault: Mutex<Option<Fault>>,
     shut: watch::Sender<bool>,
 }
 
@@ -34,6 +36,7 @@ impl Door {
             want,
             pace: tokio::sync::Mutex::new(Pace::new()),
             opened: Mutex::default(),
+            fault: Mutex::default(),
             shut: watch::Sender::new(false),
         }
     }
@@ -63,6 +66,14 @@ impl Door {
         self.paced(self.dialer.listen(&self.address)).await
     }
 
+    /// What to tell who has no time left. Tries are made one at a time, so it may never have had its turn, but others had.
+    pub(super) fn too_late(&self) -> Fault {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault
+            .clone()
+            .unwrap_or_else(|| self.dialer.silent(&self.address))
+    }
+
     /// A connection was found to be gone.
     pub(super) async fn lost(&self, connection: &Connection) {
         if connection.age() < YOUNG {
@@ -89,6 +100,8 @@ impl Door {
                 Ok(_) => pace.succeeded(),
                 Err(_) => pace.failed(),
             }
+            let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+            *fault = dialed.as_ref().err().cloned();
             dialed
         };
         tokio::select! {

@@ -71,10 +71,7 @@ impl Lane {
         match (state.alive(), &state.fault) {
             (Some(connection), _) => Ok(connection),
             (None, Some(fault)) if in_time => Err(fault.clone()),
-            (None, fault) => Err(fault.clone().unwrap_or_else(|| {
-                let address = self.shared.door.address();
-                Fault::Away(format!("redis at {address} did not answer in time"))
-            })),
+            (None, _) => Err(self.shared.door.too_late()),
         }
     }
 
@@ -141,5 +138,48 @@ impl Shared {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::dial::{Dialer, Want};
+    use super::*;
+    use crate::url::Address;
+
+    #[tokio::test]
+    async fn who_had_no_turn_is_told_what_others_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let hangs_up = std::thread::spawn(move || drop(listener.accept()));
+        let url = format!("redis://127.0.0.1:{port}").parse().unwrap();
+        let dialer = Arc::new(Dialer::new(&url).unwrap());
+        let address = Address::Tcp("127.0.0.1".to_owned(), port);
+        let door = Arc::new(Door::new(address, dialer, Want::Any));
+        let Err(Fault::Away(found)) = door.connect().await else {
+            panic!("somebody answers");
+        };
+        hangs_up.join().unwrap();
+        match Lane::new(door).get(Instant::now()).await {
+            Err(Fault::Away(told)) => assert_eq!(told, found),
+            other => panic!("{:?}", other.err()),
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn who_has_no_time_left_is_told_that_the_port_may_be_a_plain_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("rediss://127.0.0.1:{port}").parse().unwrap();
+        let dialer = Arc::new(Dialer::new(&url).unwrap());
+        let address = Address::Tcp("127.0.0.1".to_owned(), port);
+        let door = Arc::new(Door::new(address, dialer, Want::Any));
+        match Lane::new(door).get(Instant::now()).await {
+            Err(Fault::Away(told)) => assert!(told.contains("not rediss"), "{told}"),
+            other => panic!("{:?}", other.err()),
+        }
     }
 }

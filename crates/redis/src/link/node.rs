@@ -56,12 +56,7 @@ impl Node {
             return Ok(connection);
         }
         let connecting = tokio::time::timeout_at(until, self.door.connect()).await;
-        connecting.unwrap_or_else(|_| {
-            let address = self.address();
-            Err(Fault::Away(format!(
-                "redis at {address} did not answer in time"
-            )))
-        })
+        connecting.unwrap_or_else(|_| Err(self.door.too_late()))
     }
 
     /// Gives back a connection on which nothing is under way.
