@@ -129,6 +129,7 @@ pub fn spec() -> JobSpec {
 pub fn ask(queue: &QueueName, max: usize, wait: Duration, worker: &Arc<str>) -> Ask {
     Ask {
         queues: vec![queue.clone()],
+        job: None,
         max: max as u32,
         wait,
         ttr: None,

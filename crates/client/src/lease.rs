@@ -70,6 +70,7 @@ impl Request {
     pub async fn many(self) -> Result<Vec<Lease>> {
         let ask = Ask {
             queues: self.queues?,
+            job: None,
             max: self.max,
             wait: self.wait,
             ttr: self.ttr,

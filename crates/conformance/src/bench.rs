@@ -408,6 +408,7 @@ impl Bench {
 pub fn asking(queues: &[QueueName], max: u32, wait: Duration) -> Ask {
     Ask {
         queues: queues.to_vec(),
+        job: None,
         max,
         wait,
         ttr: None,

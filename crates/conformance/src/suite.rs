@@ -123,6 +123,12 @@ macro_rules! all {
                 a_lease_shows_the_job_and_its_holder
                 a_leased_job_is_not_handed_out_again
                 a_lease_length_can_be_asked_for
+                a_named_job_is_leased_past_its_line
+                a_named_job_need_not_be_due
+                a_named_job_that_expired_is_not_lent
+                a_named_job_is_leased_past_the_settings_of_its_queue
+                a_named_job_comes_back_at_its_deadline
+                a_named_job_without_lease_time_is_done
                 a_vanished_job_comes_back_at_the_deadline
                 a_late_worker_is_refused
                 a_forged_token_is_refused
@@ -146,6 +152,7 @@ macro_rules! all {
                 a_queue_that_is_paused_for_pushes_refuses_them
                 a_queue_may_be_paused_before_its_first_job
                 a_queue_that_is_paused_for_leases_hands_out_nothing
+                a_pause_ends_by_itself_when_its_time_has_come
                 a_paused_queue_is_passed_over
                 leases_end_as_usual_in_a_paused_queue
                 a_full_queue_refuses_pushes
@@ -332,6 +339,7 @@ macro_rules! all {
                 a_kick_and_an_earlier_time_wake_who_waits
                 a_replaced_job_wakes_who_waits
                 a_resumed_queue_wakes_who_waits
+                a_pause_that_ends_wakes_who_waits
                 a_freed_slot_wakes_who_waits
                 a_refilled_rate_wakes_who_waits
                 a_message_wakes_who_waits

@@ -41,7 +41,7 @@ pub trait Engine: Send + Sync + 'static {
     async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>>;
 
     /// Lends the first due jobs, up to `max`, from the first of the queues that has any. With nothing due it waits for up
-    /// to `wait` and then answers with none. Dropping the future gives back what it was about to return.
+    /// to `wait` and then answers with none. A job that is named is lent at once or not at all. Dropping the future gives back what it was about to return.
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>>;
 
     /// Ends leases.
@@ -160,8 +160,12 @@ impl Accepted {
 /// A request for jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Where to look, in this order; at least one.
+    /// Where to look, in this order; at least one, unless a job is named.
     pub queues: Vec<QueueName>,
+    /// This very job instead of the next, wherever it stands in its line: one that is not due or dead is kicked first. Neither a
+    /// pause of its queue nor its limits hold it back, and it is not waited for. A job that is leased, done or expired is not
+    /// handed out.
+    pub job: Option<JobId>,
     /// How many jobs at most; at least 1.
     pub max: u32,
     /// How long to wait when there are none.

@@ -223,7 +223,7 @@ fn not_due(job: &Job, queue: Option<&QueueInfo>, now: Timestamp) -> Explanation 
             last_error(job)
         );
     }
-    if queue.is_some_and(|queue| queue.config.paused_out) {
+    if queue.is_some_and(|queue| queue.config.holds_back(job.run_at)) {
         text += "; its queue is paused, too";
     }
     Explanation::new(Reason::NotDue, text).until(job.run_at)
@@ -239,6 +239,11 @@ fn ready(queue: Option<&QueueInfo>, watch: Watch) -> Explanation {
             Reason::QueuePaused,
             format!("ready, but queue {name} is paused and hands out nothing until it is resumed"),
         );
+    }
+    if let Some(until) = queue.config.pause_ends(watch.now) {
+        let left = about(until.since(watch.now));
+        let text = format!("ready, but queue {name} is paused until {until}, for {left}");
+        return Explanation::new(Reason::QueuePaused, text).until(until);
     }
     if let Some(limit) = queue
         .config

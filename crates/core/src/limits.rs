@@ -200,7 +200,10 @@ impl Limits {
 
     /// Checks a request for jobs.
     pub fn check_ask(&self, ask: &Ask) -> Result<()> {
-        if ask.queues.is_empty() {
+        if ask.job.is_some() && !(ask.queues.is_empty() && ask.wait.is_zero()) {
+            return Err(wrong("job", "goes without queues, and is not waited for"));
+        }
+        if ask.job.is_none() && ask.queues.is_empty() {
             return Err(wrong("queues", "the list is empty"));
         }
         self.check_queues(ask.queues.len())?;
@@ -348,7 +351,7 @@ impl Limits {
     /// Checks a change that is not about one job.
     pub fn check_change(&self, change: &Change, now: Timestamp) -> Result<()> {
         match change {
-            Change::Queue(_, config) => self.check_config(config),
+            Change::Queue(_, config) => self.check_config(config, now),
             Change::Subscribe(subscription) => self.check_subscription(subscription),
             Change::Unsubscribe(topic, name) => self
                 .check_name("topic", topic)
@@ -361,7 +364,12 @@ impl Limits {
     }
 
     /// Checks a queue's settings. A limit of zero is refused: pausing says the same, and says it clearly.
-    pub fn check_config(&self, config: &QueueConfig) -> Result<()> {
+    pub fn check_config(&self, config: &QueueConfig, now: Timestamp) -> Result<()> {
+        match config.paused_until {
+            Some(When::At(until)) => at_most("paused_until", until.since(now), self.delay)?,
+            Some(When::After(span)) => at_most("paused_for", span, self.delay)?,
+            Some(When::Now) | None => {}
+        }
         let limits = [
             ("max_jobs", config.max_jobs),
             ("max_bytes", config.max_bytes),

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::error::{Error, Result};
 use crate::job::QueueName;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, When};
 
 /// What an operator can set on a queue. The default is a queue without limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +13,9 @@ pub struct QueueConfig {
     pub paused_in: bool,
     /// Hands out nothing.
     pub paused_out: bool,
+    /// Hands out nothing before then. What is said as a span an engine keeps as the instant that it means by its own clock, so
+    /// that a caller whose clock is wrong pauses no longer than it says.
+    pub paused_until: Option<When>,
     /// The most jobs that may wait, be leased or be dead at once; a push past it is refused.
     pub max_jobs: Option<u64>,
     /// The most payload bytes these jobs may have together.
@@ -25,6 +29,69 @@ pub struct QueueConfig {
     /// Over how many shards of the store the queue is spread, for one that is too busy for a single Redis. `None` is one.
     /// Priorities and turns are kept within a shard; all limits hold for all of them together.
     pub shards: Option<u16>,
+}
+
+impl QueueConfig {
+    /// Pauses a side of the queue, or lets it go on.
+    pub fn set_paused(&mut self, side: Side, paused: bool) {
+        if side != Side::Out {
+            self.paused_in = paused;
+        }
+        if side != Side::In {
+            self.paused_out = paused;
+            self.paused_until = None;
+        }
+    }
+
+    /// Pauses what is handed out for a time. Only that side can.
+    pub fn pause_for(&mut self, side: Option<Side>, span: Duration) -> Result<()> {
+        if side == Some(Side::In) {
+            let text = "for: only handing out can be paused for a time";
+            return Err(Error::bad_request(text));
+        }
+        self.paused_until = Some(When::After(span));
+        Ok(())
+    }
+
+    /// Whether nothing is handed out while the wall clock shows this.
+    pub fn holds_back(&self, wall: Timestamp) -> bool {
+        self.paused_out || self.pause_ends(wall).is_some()
+    }
+
+    /// When a pause that ends by itself does so, if there is one while the wall clock shows this.
+    pub fn pause_ends(&self, wall: Timestamp) -> Option<Timestamp> {
+        self.resumes_at().filter(|until| *until > wall)
+    }
+
+    /// The instant at which a pause ends or ended by itself.
+    pub fn resumes_at(&self) -> Option<Timestamp> {
+        match self.paused_until {
+            Some(When::At(until)) => Some(until),
+            _ => None,
+        }
+    }
+
+    /// The same settings, as an engine keeps them whose wall clock shows this.
+    pub fn kept_from(mut self, wall: Timestamp) -> QueueConfig {
+        self.paused_until = match self.paused_until {
+            Some(When::After(span)) if !span.is_zero() => Some(When::At(wall.plus(span))),
+            Some(When::At(until)) => Some(When::At(until)),
+            _ => None,
+        };
+        self
+    }
+}
+
+/// Where a queue can be paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// Where jobs are pushed.
+    In,
+    /// Where they are handed out.
+    Out,
+    /// Both.
+    #[default]
+    Both,
 }
 
 /// A token bucket: `count` leases per `per`, and at most `burst` at once after a quiet time.

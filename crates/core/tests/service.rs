@@ -210,6 +210,7 @@ async fn leases_and_published_jobs_are_counted() {
     });
     let ask = Ask {
         queues: vec![mail()],
+        job: None,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,

@@ -278,7 +278,7 @@ impl Machine {
             Op::Push(jobs) => write(Reply::Push(self.push_all(jobs, now)?)),
             Op::Lease(ask) => match self.lease(&ask, now)? {
                 Some((leased, after)) => Ok(Some((Ok(Reply::Lease(leased)), after))),
-                None if ask.wait.is_zero() => read(Reply::Lease(Vec::new())),
+                None if ask.wait.is_zero() || ask.job.is_some() => read(Reply::Lease(Vec::new())),
                 None => {
                     self.wait(ticket, ask, now);
                     Ok(None)

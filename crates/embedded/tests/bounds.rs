@@ -65,6 +65,7 @@ impl Store {
     async fn lease(&self, max: u32) -> Vec<Leased> {
         let ask = Ask {
             queues: vec![queue()],
+            job: None,
             max,
             wait: Duration::ZERO,
             ttr: None,

@@ -40,6 +40,7 @@ async fn push(engine: &Embedded, when: When) {
 async fn work(engine: &Embedded) {
     let ask = Ask {
         queues: vec![queue()],
+        job: None,
         max: 1,
         wait: LIMIT,
         ttr: None,

@@ -35,6 +35,7 @@ async fn push(engine: &Embedded, len: usize) -> Result<()> {
 async fn lease(engine: &Embedded, max: u32) -> Vec<Leased> {
     let ask = Ask {
         queues: vec![queue()],
+        job: None,
         max,
         wait: Duration::ZERO,
         ttr: None,

@@ -52,6 +52,7 @@ async fn push(engine: &Embedded, queue: &str, spec: JobSpec) {
 async fn lease(engine: &Embedded, queue: &str, max: u32) -> Vec<Leased> {
     let ask = Ask {
         queues: vec![name(queue)],
+        job: None,
         max,
         wait: Duration::ZERO,
         ttr: None,

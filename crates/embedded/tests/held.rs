@@ -145,6 +145,7 @@ fn job() -> NewJob {
 fn one() -> Ask {
     Ask {
         queues: vec![QueueName::new("q").unwrap()],
+        job: None,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,

@@ -24,7 +24,7 @@ mod round;
 mod run;
 
 pub use look::catch_up;
-use round::give_back;
+pub use round::give_back;
 
 /// How long a process that ends tries to tell so.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -246,7 +246,7 @@ impl Drop for Place<'_> {
     }
 }
 
-fn closed() -> Error {
+pub fn closed() -> Error {
     Error::new(Code::Unavailable, "the engine is closed")
 }
 

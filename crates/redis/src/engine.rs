@@ -25,7 +25,9 @@ use crate::link::Link;
 use crate::settings::Settings;
 use crate::store::{Store, number};
 use crate::url::{Kind, StoreUrl};
-use crate::{adopt, audit, auditor, look, make, push, rest, schedules, script, settle, spread};
+use crate::{
+    adopt, audit, auditor, lend, look, make, push, rest, schedules, script, settle, spread,
+};
 
 /// How long to wait after the letter box could not be read.
 const LOST: Duration = Duration::from_millis(200);
@@ -298,6 +300,9 @@ impl Engine for RedisEngine {
 
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
         self.store.open()?;
+        if let Some(id) = ask.job {
+            return lend::lend(&self.store, &self.desks, id, ask).await;
+        }
         let now = self.store.clock.now().wall;
         for queue in &ask.queues {
             self.desk_of(queue).name(queue, now);
@@ -360,7 +365,8 @@ impl Engine for RedisEngine {
         };
         spread::allow(&self.store, &queue, &config)?;
         let shard = self.store.shard_of(&queue);
-        catch_up(&self.store, shard).await?;
+        let now = catch_up(&self.store, shard).await?;
+        let config = config.kept_from(now);
         if config.shards.is_some_and(|shards| shards > 1) {
             return spread::change(&self.store, &queue, &config).await;
         }

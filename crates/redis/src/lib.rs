@@ -13,6 +13,7 @@ mod desk;
 mod engine;
 mod gather;
 pub mod keys;
+mod lend;
 mod link;
 mod look;
 mod make;

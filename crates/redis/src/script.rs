@@ -90,6 +90,8 @@ const NOTICES: &str = include_str!("scripts/part_notices.lua");
 const QUEUES_PART: &str = include_str!("scripts/part_queues.lua");
 const SETTINGS: &str = include_str!("scripts/part_settings.lua");
 const MOVES: &str = include_str!("scripts/part_moves.lua");
+const LEND: &str = include_str!("scripts/part_lend.lua");
+const LIFT: &str = include_str!("scripts/part_lift.lua");
 const PUSHES: &str = include_str!("scripts/part_push.lua");
 const PLACES: &str = include_str!("scripts/part_places.lua");
 const PAGES: &str = include_str!("scripts/part_pages.lua");
@@ -110,10 +112,11 @@ macro_rules! scripts {
 
 scripts! {
     PUSH "push" Grows [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
-    LEASE "lease" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    LEASE "lease" Writes [RECORDS NOTICES QUEUES_PART MOVES LEND];
+    LEASE_JOB "lease_job" Writes [RECORDS NOTICES QUEUES_PART MOVES LIFT LEND];
     SETTLE "settle" Writes [RECORDS NOTICES QUEUES_PART MOVES];
     EXTEND "extend" Writes [RECORDS NOTICES QUEUES_PART MOVES];
-    STEER "steer" Writes [RECORDS NOTICES QUEUES_PART MOVES];
+    STEER "steer" Writes [RECORDS NOTICES QUEUES_PART MOVES LIFT];
     CONFIGURE "configure" Writes [RECORDS NOTICES QUEUES_PART MOVES SETTINGS];
     FREEZE "freeze" Writes [STORE RECORDS QUEUES_PART];
     DECIDE "decide" Writes [STORE RECORDS QUEUES_PART];

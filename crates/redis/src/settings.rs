@@ -1,5 +1,6 @@
 //! How the settings of a queue are packed, with how it is spread; `part_queues.lua` reads the same.
 
+use auxo_core::When;
 use auxo_core::queue::{QueueConfig, Rate};
 
 use crate::bytes::{Pack, Unpack};
@@ -45,6 +46,10 @@ impl Settings {
             self.spread.write(&mut pack);
             self.shares.write(&mut pack);
         }
+        // Behind everything: that there is more says that it is there.
+        if let Some(until) = config.resumes_at() {
+            pack.time(until);
+        }
         pack.0
     }
 
@@ -71,11 +76,15 @@ impl Settings {
                 false => None,
             },
             shards: None,
+            paused_until: None,
         };
         let (mut spread, mut shares) = Default::default();
         if has(7) {
             spread = Spread::read(&mut unpack, config.max_leased.is_some())?;
             shares = Shares::read(&mut unpack)?;
+        }
+        if !unpack.0.is_empty() {
+            config.paused_until = Some(When::At(unpack.time()?));
         }
         config.shards = (spread.count > 1).then_some(spread.count);
         Some(Settings {

@@ -1,12 +1,12 @@
 //! `auxo lease`
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use auxo::core::engine::Ask;
 use auxo::core::job::Leased;
 use auxo::core::json::show;
 use auxo::core::queue::QueueInfo;
-use auxo::{Auxo, QueueName};
+use auxo::{Auxo, JobId, QueueName, Timestamp};
 
 use super::args;
 use super::context::{Context, Missing};
@@ -19,6 +19,7 @@ Examples:
   auxo lease mail
   auxo lease urgent mail --max 10 --wait 30s --worker \"$(hostname)\"
   auxo lease mail --ttr 10m --json
+  auxo lease --job 7527933355094966272
 
 Settle each job with its token (ack, fail, release, bury, snooze) before its deadline; otherwise
 it comes back. Exit code 1 if there was no job in time.";
@@ -28,8 +29,11 @@ it comes back. Exit code 1 if there was no job in time.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Where to look, in this order.
-    #[arg(required = true, value_name = "QUEUE", value_parser = args::queue)]
+    #[arg(required_unless_present = "job", value_name = "QUEUE", value_parser = args::queue)]
     queues: Vec<QueueName>,
+    /// Take this very job, wherever it stands: one that is not due, or dead, is kicked first.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["queues", "max", "wait"])]
+    job: Option<JobId>,
     /// How many jobs at most.
     #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     max: u32,
@@ -48,14 +52,19 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
     let ask = Ask {
         queues: args.queues,
+        job: args.job,
         max: args.max,
         wait: args.wait,
         ttr: args.ttr,
         worker: args.worker.into(),
     };
-    let queues = ask.queues.clone();
+    let (queues, job) = (ask.queues.clone(), ask.job);
     let leased = auxo.service().lease(ask).await?;
     if leased.is_empty() {
+        if let Some(job) = job {
+            eprintln!("job {job} cannot be leased; `auxo explain {job}` says why");
+            return Err(Failure::Said);
+        }
         eprintln!("no job is due");
         why(&auxo, queues).await?;
         return Err(Failure::Said);
@@ -97,6 +106,9 @@ fn held_back(queue: &QueueInfo) -> Option<String> {
             "is paused; `auxo resume {}` lets jobs out",
             queue.name
         ));
+    }
+    if let Some(until) = queue.config.pause_ends(Timestamp::from(SystemTime::now())) {
+        return Some(format!("is paused until {until}"));
     }
     if let Some(limit) = queue.config.max_leased
         && leased >= u64::from(limit)

@@ -1,7 +1,10 @@
 //! `auxo pause`
 
+use std::time::Duration;
+
 use auxo::QueueName;
-use auxo::core::queue::QueueConfig;
+use auxo::core::When;
+use auxo::core::queue::{self, QueueConfig};
 
 use super::args;
 use super::context::{Context, Missing};
@@ -12,7 +15,8 @@ const EXAMPLES: &str = "\
 Examples:
   auxo pause mail              refuse pushes, and hand out nothing
   auxo pause mail --out        only hand out nothing: jobs pile up
-  auxo pause mail --in         only refuse pushes: the queue drains";
+  auxo pause mail --in         only refuse pushes: the queue drains
+  auxo pause mail --for 10m    hand out nothing for ten minutes, then go on";
 
 /// Stop a queue: no jobs in, none out. Running leases go on.
 #[derive(clap::Args)]
@@ -26,6 +30,9 @@ pub struct Args {
     create: bool,
     #[command(flatten)]
     side: Side,
+    /// Only hand out nothing, and only for this long.
+    #[arg(long = "for", value_name = "TIME", conflicts_with = "inward", value_parser = args::duration)]
+    span: Option<Duration>,
 }
 
 /// Which side of a queue; both unless one is named.
@@ -42,20 +49,22 @@ pub struct Side {
 impl Side {
     /// Sets the sides that are meant.
     pub fn set(&self, config: &mut QueueConfig, paused: bool) {
-        let both = !self.inward && !self.out;
-        if self.inward || both {
-            config.paused_in = paused;
-        }
-        if self.out || both {
-            config.paused_out = paused;
-        }
+        let side = match (self.inward, self.out) {
+            (true, false) => queue::Side::In,
+            (false, true) => queue::Side::Out,
+            _ => queue::Side::Both,
+        };
+        config.set_paused(side, paused);
     }
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let missing = Missing::unless(args.create);
     let auxo = context.open(missing).await?;
-    let pause = |config: &mut QueueConfig| args.side.set(config, true);
+    let pause = |config: &mut QueueConfig| match args.span {
+        Some(span) => config.paused_until = Some(When::After(span)),
+        None => args.side.set(config, true),
+    };
     let config = change(auxo.service(), &args.queue, missing, pause).await?;
     tell(&args.queue, &config, context)
 }

@@ -1,13 +1,14 @@
 //! `auxo queues`
 
 use std::fmt::Display;
+use std::time::SystemTime;
 
 use auxo::core::engine::Change;
 use auxo::core::json::show;
 use auxo::core::queue::QueueConfig;
 use auxo::core::service::Service;
 use auxo::core::text;
-use auxo::{QueueInfo, QueueName, Rate};
+use auxo::{QueueInfo, QueueName, Rate, Timestamp};
 use serde_json::json;
 
 use super::args;
@@ -138,9 +139,12 @@ fn settings(config: &QueueConfig) -> String {
         (false, true) => Some("paused out".to_owned()),
         (false, false) => None,
     };
+    // One that is over says nothing any more.
+    let until = config.pause_ends(Timestamp::from(SystemTime::now()));
     let rate = |rate: Rate| format!("rate {}/{}", rate.count, text::duration(rate.per));
     [
         paused,
+        until.map(|until| format!("paused until {until}")),
         config.max_jobs.map(|most| format!("max jobs {most}")),
         config
             .max_bytes
@@ -210,7 +214,12 @@ pub async fn change(
     service
         .change(Change::Queue(name.clone(), config.clone()))
         .await?;
-    Ok(config)
+    // A span has become an instant.
+    let found = service.queues(Some(vec![name.clone()])).await?;
+    Ok(found
+        .into_iter()
+        .next()
+        .map_or(config, |queue| queue.config))
 }
 
 /// Says what is set on a queue now.

@@ -123,6 +123,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     };
     let ask = Ask {
         queues: args.queues.clone(),
+        job: None,
         max: 1,
         wait: Duration::ZERO,
         ttr: args.ttr,

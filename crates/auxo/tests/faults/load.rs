@@ -226,6 +226,7 @@ async fn work(floor: Arc<Floor>, witness: Witness) {
     while !floor.over.load(Relaxed) {
         let ask = Ask {
             queues: vec![queue()],
+            job: None,
             max: 4,
             wait: Duration::from_millis(100),
             ttr: None,

@@ -75,6 +75,7 @@ impl Queue {
     async fn lease(&self, max: usize, wait: Duration) -> auxo_core::Result<Vec<Leased>> {
         let ask = Ask {
             queues: vec![self.name.clone()],
+            job: None,
             max: max as u32,
             wait,
             ttr: None,

@@ -32,6 +32,10 @@ impl Model {
     /// Lends to a call, which may have waited, what there is for it now.
     pub fn offer(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Vec<Leased> {
         self.advance(now, mint);
+        if let Some(id) = ask.job {
+            let ready = self.made_ready(id, now);
+            return Vec::from_iter(ready.then(|| self.lend(id, ask, now, mint)));
+        }
         for queue in &ask.queues {
             let chosen = self.choose(queue, ask.max as usize, now);
             if !chosen.is_empty() {
@@ -52,7 +56,7 @@ impl Model {
         let slots = line.config.max_leased.map_or(max, |most| {
             usize::try_from(most).map_or(max, |most| most.saturating_sub(leased))
         });
-        let room = match line.config.paused_out {
+        let room = match line.config.holds_back(now.wall) {
             true => 0,
             false => max.min(slots).min(line.tokens(now)),
         };

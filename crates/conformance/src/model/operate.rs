@@ -105,6 +105,23 @@ impl Model {
         }
     }
 
+    /// Whether a job is ready, or could be made so for somebody who wants this very one.
+    pub(super) fn made_ready(&mut self, id: JobId, now: Now) -> bool {
+        let Some(job) = self.jobs.get(&id) else {
+            return false;
+        };
+        match (job.state(now), &job.phase) {
+            (State::Ready, _) => return true,
+            (State::Dead, Phase::Dead { reason, .. }) if *reason == DeadReason::Expired => {
+                return false;
+            }
+            (State::Scheduled | State::Dead, _) => {}
+            _ => return false,
+        }
+        self.put_back(id, Event::Kick, When::Now, now, true);
+        true
+    }
+
     /// A new due time; a dead job starts again as if it had never failed.
     fn put_back(&mut self, id: JobId, event: Event, when: When, now: Now, act: bool) -> State {
         let due = when.due(now);

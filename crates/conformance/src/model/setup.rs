@@ -19,7 +19,7 @@ impl Model {
                 if line.config.rate != config.rate {
                     line.bucket = None;
                 }
-                line.config = config;
+                line.config = config.kept_from(now.wall);
             }
             Change::Subscribe(subscription) => {
                 let name = (subscription.topic.clone(), subscription.name.clone());

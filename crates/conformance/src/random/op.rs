@@ -29,6 +29,8 @@ pub enum Op {
         /// The length of the leases.
         ttr: Option<Duration>,
     },
+    /// A lease call that names a job.
+    LeaseJob(Pick),
     /// A lease call that waits.
     Wait {
         /// The queue, by number.
@@ -185,7 +187,8 @@ impl Dice {
     fn op(&mut self, restarts: bool) -> Op {
         match self.below(100) {
             0..23 => Op::Push(self.some(3, Dice::draft)),
-            23..43 => Op::Lease {
+            23..25 => Op::LeaseJob(self.pick()),
+            25..43 => Op::Lease {
                 queues: self.some(2, Dice::queue),
                 max: 1 + self.below(4) as u32,
                 ttr: self.maybe(4, |dice| dice.of(&[ms(1), secs(1), secs(30)])),
@@ -389,6 +392,7 @@ impl Dice {
         QueueConfig {
             paused_in: self.one_in(6),
             paused_out: self.one_in(6),
+            paused_until: None,
             max_jobs: self.maybe(3, |dice| 1 + dice.below(12)),
             max_bytes: self.maybe(3, |dice| 10 + dice.below(60)),
             max_leased: self.maybe(3, |dice| 1 + dice.below(3) as u32),

@@ -101,6 +101,7 @@ impl Pair {
         match op {
             Op::Push(drafts) => self.push(drafts).await,
             Op::Lease { queues, max, ttr } => self.lease(queues, *max, *ttr).await,
+            Op::LeaseJob(pick) => self.lease_job(*pick).await,
             Op::Wait { queue, max, wait } => self.wait(*queue, *max, *wait).await,
             Op::Drop(which) => self.drop_waiter(*which).await,
             Op::Settle(items) => self.settle(items).await,
@@ -228,6 +229,19 @@ impl Pair {
         let engine = self.bench.engine.lease(ask.clone()).await.map_err(failed)?;
         let model = self.model.lease(&ask, self.bench.now(), &mut self.mint);
         self.lent("lease", engine, model)
+    }
+
+    async fn lease_job(&mut self, pick: Pick) -> Verdict {
+        let id = self.id(pick);
+        let ask = Ask {
+            job: Some(id),
+            ..asking(&[], 1, Duration::ZERO)
+        };
+        let engine = self.bench.engine.lease(ask.clone()).await.map_err(failed)?;
+        let model = self.model.lease(&ask, self.bench.now(), &mut self.mint);
+        self.lent("lease of a named job", engine, model)?;
+        self.serve().await?;
+        self.compare_job(id).await
     }
 
     /// Compares what was handed out, and takes over the engine's tokens.

@@ -1,7 +1,9 @@
 //! The temporary sole right to a job.
 
 use auxo_core::engine::{Ask, Extend};
-use auxo_core::job::DeadReason;
+use auxo_core::job::{DeadReason, Leased, Ttl};
+use auxo_core::life::Event;
+use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, JobId, JobSpec, State, Token};
 
 use crate::bench::*;
@@ -50,6 +52,116 @@ pub async fn a_lease_length_can_be_asked_for(t: &Bench) {
     assert_eq!(t.state(id).await, Some(State::Leased));
     t.pass(ms(1));
     assert_eq!(t.state(id).await, Some(State::Ready));
+}
+
+async fn lease_job(t: &Bench, id: JobId) -> Option<Leased> {
+    let ask = Ask {
+        job: Some(id),
+        ..asking(&[], 1, ms(0))
+    };
+    t.engine.lease(ask).await.unwrap().pop()
+}
+
+/// A job can be leased by its name, whoever stands before it in line.
+pub async fn a_named_job_is_leased_past_its_line(t: &Bench) {
+    let pushed = t.push_many(3, plain()).await;
+    let leased = lease_job(t, pushed[1]).await.expect("the job");
+    assert_eq!((leased.job.id, leased.job.attempt), (pushed[1], 1));
+    assert_eq!(t.state(pushed[1]).await, Some(State::Leased));
+    assert_eq!(lease_job(t, pushed[1]).await, None);
+    let mut others = t.order(10).await;
+    others.sort();
+    assert_eq!(others, [pushed[0], pushed[2]]);
+    t.settle(leased.token, ack()).await;
+    assert_eq!(lease_job(t, pushed[1]).await, None);
+    t.check_books().await;
+}
+
+/// A named job that is not due, or dead, is kicked before it is lent.
+pub async fn a_named_job_need_not_be_due(t: &Bench) {
+    let scheduled = t.push(later(secs(1000))).await;
+    let dead = t.push(plain()).await;
+    t.work(bury("no")).await;
+    for id in [scheduled, dead] {
+        let leased = lease_job(t, id).await.expect("the job");
+        assert_eq!(leased.job.id, id);
+        let seen = leased.job.timeline.iter().map(|seen| seen.event);
+        let last: Vec<Event> = seen.rev().take(2).collect();
+        assert_eq!(last, [Event::Lease, Event::Kick]);
+        assert_eq!(leased.job.dead, None);
+        assert_eq!(t.settle(leased.token, release()).await.state, State::Ready);
+    }
+    let leased = t.take(10).await;
+    assert_eq!(leased.len(), 2);
+    t.check_books().await;
+}
+
+/// A job whose life is over is not lent, by whatever name.
+pub async fn a_named_job_that_expired_is_not_lent(t: &Bench) {
+    let spec = JobSpec {
+        ttl: Ttl::After(secs(10)),
+        ..plain()
+    };
+    let id = t.push(spec).await;
+    t.pass(secs(10));
+    assert_eq!(lease_job(t, id).await, None);
+    assert_eq!(t.state(id).await, Some(State::Dead));
+    assert_eq!(lease_job(t, JobId(id.0 + 1)).await, None);
+    t.check_books().await;
+}
+
+/// Who names a job takes it past the settings of its queue, and its lease counts as any other.
+pub async fn a_named_job_is_leased_past_the_settings_of_its_queue(t: &Bench) {
+    let pushed = t.push_many(3, plain()).await;
+    t.configure(QueueConfig {
+        paused_out: true,
+        max_leased: Some(1),
+        ..QueueConfig::default()
+    })
+    .await;
+    for id in &pushed[..2] {
+        assert!(lease_job(t, *id).await.is_some());
+    }
+    assert_eq!(t.info().await.counts.leased, 2);
+    t.configure(QueueConfig {
+        max_leased: Some(2),
+        ..QueueConfig::default()
+    })
+    .await;
+    assert!(t.idle().await);
+}
+
+/// A named job comes back at its deadline like any other, and to who waits.
+pub async fn a_named_job_comes_back_at_its_deadline(t: &Bench) {
+    let id = t.push(plain()).await;
+    let leased = lease_job(t, id).await.expect("the job");
+    assert_eq!(leased.deadline, t.wall().plus(secs(60)));
+    let task = t.wait_on(&[queue()], 1).await;
+    t.until_waiting(&queue(), 1).await;
+    t.pass(secs(60));
+    let again = t.answer(task).await.remove(0);
+    assert_eq!((again.job.id, again.job.vanished), (id, 1));
+    assert_eq!(
+        code(t.try_settle(leased.token, ack()).await),
+        Code::LeaseLost
+    );
+}
+
+/// A named job that is delivered at most once is done when it is handed out.
+pub async fn a_named_job_without_lease_time_is_done(t: &Bench) {
+    let spec = JobSpec {
+        ttr: ms(0),
+        payload: text("p"),
+        ..plain()
+    };
+    let id = t.push(spec).await;
+    let leased = lease_job(t, id).await.expect("the job");
+    assert_eq!(
+        (leased.job.state, leased.job.payload),
+        (State::Done, text("p"))
+    );
+    assert_eq!(lease_job(t, id).await, None);
+    t.check_books().await;
 }
 
 /// At the deadline the job comes back by itself, and not a millisecond before.

@@ -2,7 +2,7 @@
 
 use auxo_core::engine::{Action, Outcome};
 use auxo_core::queue::{QueueConfig, Rate};
-use auxo_core::{Code, JobSpec, NewJob, State};
+use auxo_core::{Code, JobSpec, NewJob, State, When};
 
 use crate::bench::*;
 
@@ -11,6 +11,7 @@ pub async fn settings_are_shown_as_they_were_set(t: &Bench) {
     let config = QueueConfig {
         paused_in: true,
         paused_out: true,
+        paused_until: Some(When::At(t.wall().plus(secs(9)))),
         max_jobs: Some(5),
         max_bytes: Some(6),
         max_leased: Some(7),
@@ -63,6 +64,26 @@ pub async fn a_queue_that_is_paused_for_leases_hands_out_nothing(t: &Bench) {
     assert_eq!(t.state(id).await, Some(State::Ready));
     t.configure(QueueConfig::default()).await;
     assert_eq!(t.order(10).await, [id]);
+}
+
+/// A pause may have an end of its own.
+pub async fn a_pause_ends_by_itself_when_its_time_has_come(t: &Bench) {
+    let id = t.push(plain()).await;
+    t.configure(QueueConfig {
+        paused_until: Some(When::After(secs(10))),
+        ..QueueConfig::default()
+    })
+    .await;
+    let until = When::At(t.wall().plus(secs(10)));
+    assert_eq!(t.info().await.config.paused_until, Some(until));
+    t.pass(ms(9_999));
+    assert!(t.idle().await);
+    assert_eq!(t.state(id).await, Some(State::Ready));
+    t.pass(ms(1));
+    assert_eq!(t.order(10).await, [id]);
+    // What is over holds nothing back any more.
+    let next = t.push(plain()).await;
+    assert_eq!(t.order(10).await, [next]);
 }
 
 /// A lease that names several queues passes over one that is paused.

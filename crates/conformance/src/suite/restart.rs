@@ -257,6 +257,7 @@ pub async fn a_replaced_job_stays_replaced(t: &Bench) {
 pub async fn what_is_set_up_survives(t: &Bench) {
     let config = QueueConfig {
         paused_out: true,
+        paused_until: Some(When::At(t.wall().plus(secs(1000)))),
         max_jobs: Some(3),
         ..QueueConfig::default()
     };

@@ -191,6 +191,26 @@ pub async fn a_resumed_queue_wakes_who_waits(t: &Bench) {
     assert_eq!(ids(t.answer(task).await), [id]);
 }
 
+/// A pause that ends by itself, or is taken back before, serves who waits.
+pub async fn a_pause_that_ends_wakes_who_waits(t: &Bench) {
+    let until = |seconds| QueueConfig {
+        paused_until: Some(When::After(secs(seconds))),
+        ..QueueConfig::default()
+    };
+    t.configure(until(10)).await;
+    let id = t.push(plain()).await;
+    let task = waiter(t).await;
+    t.pass(ms(9_999));
+    assert_eq!(t.info().await.waiting, 1);
+    t.pass(ms(1));
+    assert_eq!(ids(t.answer(task).await), [id]);
+    t.configure(until(3600)).await;
+    let id = t.push(plain()).await;
+    let task = waiter(t).await;
+    t.configure(QueueConfig::default()).await;
+    assert_eq!(ids(t.answer(task).await), [id]);
+}
+
 /// A lease that ends makes room for the next, where leases are limited.
 pub async fn a_freed_slot_wakes_who_waits(t: &Bench) {
     t.configure(QueueConfig {

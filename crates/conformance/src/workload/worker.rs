@@ -16,6 +16,7 @@ pub(super) async fn run(mut member: Member<'_>) {
     while !member.floor.stopped() {
         let ask = Ask {
             queues: order(&mut member),
+            job: None,
             max: 1 + member.dice.below(4) as u32,
             wait: WAIT,
             ttr: None,

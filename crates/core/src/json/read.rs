@@ -261,11 +261,17 @@ pub fn extends(body: &[u8], most: usize) -> Result<Batch<Extend>> {
     })
 }
 
-/// A request for jobs: `queues`, and if need be `max` (1), `wait` (0), `ttr` and `worker`.
+/// A request for jobs: `queues`, or a `job`; and if need be `max` (1), `wait` (0), `ttr` and `worker`.
 pub fn ask(body: &[u8]) -> Result<Ask> {
     let mut fields = Fields::of(body)?;
+    let queues = each("a list of queue names", 100_000, queue);
+    let job = fields.get("job", parsed)?;
     let ask = Ask {
-        queues: fields.need("queues", each("a list of queue names", 100_000, queue))?,
+        queues: match job {
+            Some(_) => fields.get("queues", queues)?.unwrap_or_default(),
+            None => fields.need("queues", queues)?,
+        },
+        job,
         max: fields.get("max", u32)?.unwrap_or(1),
         wait: fields.get("wait", duration)?.unwrap_or_default(),
         ttr: fields.get("ttr", duration)?,

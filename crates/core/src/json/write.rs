@@ -60,6 +60,9 @@ pub fn ask(ask: &Ask) -> Value {
         "wait": text::duration(ask.wait),
         "worker": Arc::as_ref(&ask.worker),
     });
+    if let Some(job) = ask.job {
+        out["job"] = job.to_string().into();
+    }
     if let Some(ttr) = ask.ttr {
         out["ttr"] = text::duration(ttr).into();
     }

@@ -47,7 +47,7 @@ impl Machine {
                 // One is what it has without a word.
                 let config = QueueConfig {
                     shards: None,
-                    ..config
+                    ..config.kept_from(now.wall)
                 };
                 let number = match self.queue_number(&name) {
                     Ok(number) => number,

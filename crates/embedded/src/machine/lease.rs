@@ -6,8 +6,8 @@ use auxo_core::bucket::Bucket;
 use auxo_core::engine::{Ask, Settle};
 use auxo_core::job::Leased;
 use auxo_core::life::{Event, State};
-use auxo_core::time::{Now, millis};
-use auxo_core::{QueueName, Token};
+use auxo_core::time::{Base, Due, Now, millis};
+use auxo_core::{JobId, QueueName, Token};
 use bytes::Bytes;
 
 use super::settle::Ending;
@@ -33,6 +33,9 @@ impl Machine {
     pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
         // Who waited longer comes first.
         self.serve_dirty(now)?;
+        if let Some(id) = ask.job {
+            return self.lease_job(id, ask, now);
+        }
         let named: Vec<u32> = ask
             .queues
             .iter()
@@ -56,16 +59,7 @@ impl Machine {
         now: Now,
     ) -> Step<Option<(Vec<Leased>, After)>> {
         let room = self.lease_room(number, now).min(ask.max) as usize;
-        let mut grabbed = Grab {
-            items: Vec::new(),
-            leased: Vec::new(),
-            // Until the disk knows that a new process counts leases, it could let the next one count the same.
-            after: if self.synced < self.opened {
-                After::Synced
-            } else {
-                After::Written
-            },
-        };
+        let mut grabbed = self.nothing_grabbed();
         let mut bytes = 0;
         while grabbed.leased.len() < room && bytes < ANSWER {
             let Some((place, job)) = self.next_due(number, now)? else {
@@ -78,8 +72,46 @@ impl Machine {
             bytes += job.payload.len();
             self.grab(&mut grabbed, place, job, ask, now);
         }
-        if grabbed.leased.is_empty() {
+        Ok(self.hand_over(number, grabbed, ask, now))
+    }
+
+    /// Lends a job that was named, past its line and its queue's limits.
+    fn lease_job(&mut self, id: JobId, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
+        if self.leases.contains_key(&id.0) || self.no_room(0).is_some() {
             return Ok(None);
+        }
+        self.make_room(now)?;
+        let Some((place, job)) = self.ready_job(id, now)? else {
+            return Ok(None);
+        };
+        let (number, mut grabbed) = (job.queue, self.nothing_grabbed());
+        self.grab(&mut grabbed, place, job, ask, now);
+        Ok(self.hand_over(number, grabbed, ask, now))
+    }
+
+    fn nothing_grabbed(&self) -> Grab {
+        Grab {
+            items: Vec::new(),
+            leased: Vec::new(),
+            // Until the disk knows that a new process counts leases, it could let the next one count the same.
+            after: if self.synced < self.opened {
+                After::Synced
+            } else {
+                After::Written
+            },
+        }
+    }
+
+    /// Makes leases of what was grabbed of a queue.
+    fn hand_over(
+        &mut self,
+        number: u32,
+        mut grabbed: Grab,
+        ask: &Ask,
+        now: Now,
+    ) -> Option<(Vec<Leased>, After)> {
+        if grabbed.leased.is_empty() {
+            return None;
         }
         gather(&mut grabbed.leased);
         let queue = &mut self.queues[number as usize];
@@ -89,7 +121,7 @@ impl Machine {
             bucket.take(rate, now.steady, without as u32);
         }
         self.seal_grab(number, &mut grabbed, ask, now);
-        Ok(Some((grabbed.leased, grabbed.after)))
+        Some((grabbed.leased, grabbed.after))
     }
 
     /// How many jobs the queue's settings allow to be leased now.
@@ -98,7 +130,7 @@ impl Machine {
             return 0;
         }
         let queue = &mut self.queues[number as usize];
-        if queue.config.paused_out {
+        if queue.config.holds_back(now.wall) {
             return 0;
         }
         let free = queue
@@ -399,7 +431,11 @@ impl Machine {
         if queue.config.paused_out || !free || full {
             return None;
         }
-        let next = queue.lanes.next(now);
+        let resumed = queue.config.pause_ends(now.wall).map_or(0, |at| {
+            let base = Base::Wall;
+            now.on_steady(Due { at, base }).0
+        });
+        let next = queue.lanes.next(now).map(|next| next.max(resumed));
         match (room, queue.config.rate, &queue.bucket) {
             (0, Some(rate), Some(bucket)) => {
                 next.map(|next| next.max(bucket.next_at(rate, now.steady).0))
@@ -510,6 +546,7 @@ mod tests {
     fn wait(machine: &mut Machine, ticket: Ticket, now: Now) {
         let ask = Ask {
             queues: vec![name("here"), name("not-yet")],
+            job: None,
             max: 1,
             wait: Duration::from_secs(60),
             ttr: None,

@@ -382,6 +382,7 @@ mod tests {
     fn lease(machine: &mut Machine, now: Now) -> usize {
         let ask = Ask {
             queues: vec![name()],
+            job: None,
             max: 1,
             wait: Duration::ZERO,
             ttr: None,

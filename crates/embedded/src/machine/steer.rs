@@ -86,6 +86,27 @@ impl Machine {
         Ok(Ok(after))
     }
 
+    /// A job that nobody has, made ready if it is not; `None` if there is none that can be handed out.
+    pub(super) fn ready_job(&mut self, id: JobId, now: Now) -> Step<Option<(Place, Stored)>> {
+        let Some(place) = self.log.find_id(id.0)? else {
+            return Ok(None);
+        };
+        let (place, job) = self.ripen(place, now)?;
+        match state(&job, now) {
+            State::Ready => return Ok(Some((place, job))),
+            State::Scheduled => {}
+            State::Dead if job.dead != Some(DeadReason::Expired) => {}
+            _ => return Ok(None),
+        }
+        let queue = job.queue;
+        self.wake(place, job, When::Now, Event::Kick, now);
+        self.notice(queue, id, Event::Kick, now, &self.settings.node.clone(), "");
+        let Some(place) = self.log.find_id(id.0)? else {
+            return Ok(None);
+        };
+        Ok(Some((place, self.log.read(place)?)))
+    }
+
     /// Reads a job, burying it first if its life has just run out.
     fn ripen(&mut self, place: Place, now: Now) -> Step<(Place, Stored)> {
         let job = self.log.read(place)?;

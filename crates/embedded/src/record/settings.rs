@@ -3,7 +3,7 @@
 use auxo_core::queue::{QueueConfig, Rate};
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::topic::{Pattern, Subscription};
-use auxo_core::{QueueName, job};
+use auxo_core::{QueueName, When, job};
 
 use super::job::{decode_backoff, encode_backoff};
 use crate::codec::{Reader, Writer};
@@ -11,7 +11,8 @@ use crate::codec::{Reader, Writer};
 pub fn encode_config(config: &QueueConfig, w: &mut Writer) {
     w.u8(u8::from(config.paused_in)
         | u8::from(config.paused_out) << 1
-        | u8::from(config.fair) << 2);
+        | u8::from(config.fair) << 2
+        | u8::from(config.resumes_at().is_some()) << 3);
     w.option(&config.max_jobs, |w, n| w.u64(*n));
     w.option(&config.max_bytes, |w, n| w.u64(*n));
     w.option(&config.max_leased, |w, n| w.u32(*n));
@@ -20,11 +21,15 @@ pub fn encode_config(config: &QueueConfig, w: &mut Writer) {
         w.span(rate.per);
         w.u32(rate.burst);
     });
+    // Behind all others, and only if its flag says so: older files have neither.
+    if let Some(until) = config.resumes_at() {
+        w.u64(until.0);
+    }
 }
 
 pub fn decode_config(r: &mut Reader) -> Option<QueueConfig> {
     let flags = r.u8()?;
-    Some(QueueConfig {
+    let mut config = QueueConfig {
         paused_in: flags & 1 != 0,
         paused_out: flags & 2 != 0,
         fair: flags & 4 != 0,
@@ -40,7 +45,12 @@ pub fn decode_config(r: &mut Reader) -> Option<QueueConfig> {
                 burst: r.u32()?,
             })
         })?,
-    })
+        paused_until: None,
+    };
+    if flags & 8 != 0 {
+        config.paused_until = Some(When::At(r.time()?));
+    }
+    Some(config)
 }
 
 pub fn encode_subscription(subscription: &Subscription, w: &mut Writer) {

@@ -79,6 +79,7 @@ impl Full {
     fn lease_as(&mut self, max: u32, worker: &str) -> Vec<Token> {
         let ask = Ask {
             queues: vec![queue()],
+            job: None,
             max,
             wait: Duration::ZERO,
             ttr: None,

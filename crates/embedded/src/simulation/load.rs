@@ -200,6 +200,7 @@ impl Load {
         }
         Ask {
             queues,
+            job: None,
             max: [1, 1, 2, 8][self.below(4) as usize],
             wait,
             ttr: self.one_in(3).then(|| self.ttr()),
@@ -282,6 +283,7 @@ impl Load {
                 let config = QueueConfig {
                     paused_in: self.one_in(8),
                     paused_out: self.one_in(8),
+                    paused_until: None,
                     max_jobs: tight.then_some(20),
                     max_bytes: tight.then_some(20_000),
                     max_leased: tight.then_some(3),

@@ -88,6 +88,7 @@ impl Busy {
     fn lease(&mut self) {
         let ask = Ask {
             queues: vec![self.queue()],
+            job: None,
             max: 60,
             wait: Duration::ZERO,
             ttr: None,

@@ -105,6 +105,7 @@ impl Stage {
         while order.len() < count {
             let request = Ask {
                 queues: vec![queue()],
+                job: None,
                 max: 3,
                 wait: Duration::ZERO,
                 ttr: None,

@@ -37,6 +37,7 @@ fn sealed() -> (Store, Now) {
     store.round(now, vec![(1, push())]);
     let ask = Ask {
         queues: vec![queue()],
+        job: None,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,

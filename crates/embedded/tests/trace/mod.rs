@@ -110,6 +110,7 @@ impl Trace {
     async fn lease(&mut self, engine: &Embedded) -> Result<()> {
         let ask = Ask {
             queues: vec![queue()],
+            job: None,
             max: 3,
             wait: Duration::ZERO,
             ttr: None,

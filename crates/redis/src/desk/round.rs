@@ -172,7 +172,7 @@ impl Desk {
     }
 }
 
-pub(super) async fn give_back(store: &Arc<Store>, leased: Vec<Leased>) {
+pub async fn give_back(store: &Arc<Store>, leased: Vec<Leased>) {
     if leased.is_empty() {
         return;
     }

@@ -15,9 +15,9 @@ if ARGV[5] == '' and q.epoch >= epoch then return 1 end
 local config = q.config
 if not config then
   local before = redis.call('HGET', K_QUEUE .. q.name, 'config') or '\0'
-  config = struct.pack('>B', string.byte(before) + 128) .. string.sub(before, 2)
-    .. struct.pack(SPREAD, 0, 0, 1, 1, 1, 1) .. struct.pack(SHARES, 0, 0, 0)
-  q.spread = #config - 13 - 24 + 1
+  q.spread = q.tail or 2
+  config = struct.pack('>B', string.byte(before) + 128) .. string.sub(before, 2, q.spread - 1)
+    .. struct.pack(SPREAD, 0, 0, 1, 1, 1, 1) .. struct.pack(SHARES, 0, 0, 0) .. string.sub(before, q.spread)
 end
 config = string.sub(config, 1, q.spread - 1) .. struct.pack('>I4B', epoch, 1) .. string.sub(config, q.spread + 5)
 redis.call('HSET', K_QUEUE .. q.name, 'config', config, 'accepted', q.accepted)

@@ -14,7 +14,7 @@
 
 -- How many leases the queue allows now; and when it allows the next one, if that is a matter of time.
 local function room(q, max)
-  if q.paused_out or q.changing then return 0 end
+  if paused(q) or q.changing then return 0 end
   if q.max_leased then max = math.min(max, most(q, 'leased') - leased(q)) end
   if q.count and q.apart then
     max = math.min(max, q.tokens or 0)
@@ -28,7 +28,7 @@ end
 -- How many jobs of a queue that is spread are due here, though its share of the leases, or the tokens that its home gave for
 -- them, do not suffice.
 local function held_back(q, wanted)
-  if q.paused_out or q.changing or not (q.max_leased or q.count) then return end
+  if paused(q) or q.changing or not (q.max_leased or q.count) then return end
   local due = 0
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
     due = due + redis.call('ZCOUNT', line_of(q, class), '-inf', now)
@@ -91,34 +91,6 @@ local function member_of(ask)
     member = ask.members[ask.at]
   end
   return member
-end
-
--- A job that happened to be chosen before, or has a key, a group, an end, or is delivered at most once.
-local function lend(q, ask, job)
-  local member = member_of(ask)
-  member.got, counter = member.got + 1, counter + 1
-  job.counter, job.nonce = counter, string.sub(member.nonces, member.got * 8 - 7, member.got * 8)
-  job.attempt, job.worker = job.attempt + 1, member.worker
-  job.length = job.ttr == 0 and 0 or ask.ttr or job.ttr
-  job.deadline = now + job.length
-  if job.ttr == 0 then
-    -- Done before anybody has it.
-    finish(q, job, TAKE, job.worker)
-    job.state = DONE
-  else
-    job.state = LEASED
-    remember(job, LEASE, job.worker, '')
-    notice(q.name, job.id, LEASE, job.worker, '')
-  end
-  return pack(job)
-end
-
--- A group had its turn, and comes last in the ring if it has more.
-local function turned(q, class, job)
-  local group = group_id(job.group)
-  local turns = redis.call('HINCRBY', K_QUEUE .. q.name, 'turn', 1)
-  leave_group(q, class, group, job.id)
-  redis.call('ZADD', K_RING .. class .. ':' .. q.name, 'XX', turns, group)
 end
 
 -- What a lease of a job to which nothing has happened yet begins with.
@@ -198,8 +170,11 @@ local function lend_any(q, class, ask, batch, i)
     job.state = LEASED
     die(q, job, EXPIRE, EXPIRED, '', '')
   else
-    local lent, n = batch.lent, batch.n
-    local lease = lend(q, ask, job)
+    -- It happened to be chosen before, or has a key, a group, an end, or is delivered at most once.
+    local lent, n, member = batch.lent, batch.n, member_of(ask)
+    member.got, counter = member.got + 1, counter + 1
+    local nonce = string.sub(member.nonces, member.got * 8 - 7, member.got * 8)
+    local lease = lend(q, job, counter, nonce, member.worker, ask.ttr)
     lent[lent.n + 1], lent[lent.n + 2], lent[lent.n + 3] = id, record, lease
     lent.n = lent.n + 3
     if job.state == LEASED then
@@ -278,6 +253,11 @@ end
 -- When there may be something for who found nothing.
 local function look_again(q)
   if q.paused_out then return end
+  if paused(q) then
+    look_at(q.paused_until)
+    q.later = true
+    return
+  end
   local ready = false
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
     local first = redis.call('ZRANGE', line_of(q, class), 0, 0, 'WITHSCORES')

@@ -5,7 +5,8 @@ local COUNTS = { 'accepted', 'done', 'dead', 'expired', 'cancelled', 'deleted', 
 
 -- The settings of a queue, packed: flags:1 [8: max_jobs:8] [16: max_bytes:8] [32: max_leased:4] [64: count:4 per:6 burst:4]
 -- and, once it was spread over several shards, [128: epoch:4 changing:1 count:2 low:2 reach:2 extent:2, and the shares of this
--- shard in max_jobs:8, max_bytes:8 and max_leased:8]; spread.rs says what these are.
+-- shard in max_jobs:8, max_bytes:8 and max_leased:8]; spread.rs says what these are. Behind all of it, if there is more, until
+-- when it is paused:6.
 local SPREAD = '>I4BI2I2I2I2'
 local SHARES = '>I8I8I8'
 
@@ -23,8 +24,15 @@ local function settings(q, config)
     q.changing = changing == 1
     q.apart = q.reach > 1
     q.share_jobs, q.share_bytes, q.share_leased = struct.unpack(SHARES, config, at + 13)
-    q.config = config
+    q.config, at = config, at + 13 + 24
   end
+  q.tail = at
+  if at <= #config then q.paused_until = struct.unpack('>I6', config, at) end
+end
+
+-- Whether it hands out nothing, for now or until somebody says otherwise.
+local function paused(q)
+  return q.paused_out or q.paused_until and q.paused_until > now
 end
 
 -- How much of a limit this shard has: all of it, or its share.
@@ -106,7 +114,7 @@ end
 
 -- Whether a queue has a job that could be lent now, but for its limits.
 local function has_due(q)
-  if q.paused_out then return false end
+  if paused(q) then return false end
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
     if redis.call('ZCOUNT', line_of(q, class), '-inf', now) > 0 then return true end
   end

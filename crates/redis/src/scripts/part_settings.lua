@@ -3,7 +3,7 @@
 -- else 0.
 local function set(q, config)
   local old = { fair = q.fair, count = q.count, per = q.per, burst = q.burst }
-  q.paused_in, q.paused_out, q.fair, q.max_jobs, q.max_bytes, q.max_leased, q.count, q.per, q.burst = nil
+  q.paused_in, q.paused_out, q.paused_until, q.fair, q.max_jobs, q.max_bytes, q.max_leased, q.count, q.per, q.burst = nil
   settings(q, config)
   redis.call('HSET', K_QUEUE .. q.name, 'config', config, 'accepted', q.accepted)
   redis.call('ZADD', K_QUEUES, 0, q.name)

@@ -14,6 +14,7 @@ local share = 'share_' .. ARGV[5]
 local given = math.max(math.min(q[share] - used, tonumber(ARGV[6])), 0)
 q[share] = q[share] - given + tonumber(ARGV[7])
 local config = string.sub(q.config, 1, q.spread + 12) .. struct.pack(SHARES, q.share_jobs, q.share_bytes, q.share_leased)
+  .. string.sub(q.config, q.tail)
 redis.call('HSET', K_QUEUE .. q.name, 'config', config)
 local underway = 'underway_' .. ARGV[5]
 if given > 0 then redis.call('HSET', K_QUEUE .. q.name, underway, now + 1000) end

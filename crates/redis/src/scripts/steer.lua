@@ -8,23 +8,9 @@
 --       6 the states that a job must be in, as bits, 0 for any   then the ids
 -- ->    for each id 2 bytes: moved:1 (2 is a conflict, 0 is unknown) state:1
 
--- scheduled, ready or dead -> scheduled or ready; a dead job starts again as if it had never failed.
+-- scheduled, ready or dead -> scheduled or ready
 local function put_back(q, job, event, due)
-  if job.state == DEAD then
-    undie(q, job)
-    if job.reason == EXPIRED or job.expires > 0 and job.expires <= now then
-      job.expires = 0
-      job.record = string.sub(job.record, 1, 6) .. struct.pack('>I6', 0) .. string.sub(job.record, 13)
-      redis.call('HSET', K_JOBS, job.id, job.record)
-    end
-    if job.expires > 0 then redis.call('ZADD', K_TIMERS, job.expires, job.id) end
-    job.failures, job.vanished, job.reason, job.ended, job.state = 0, 0, 0, 0, WAITING
-  else
-    leave(q, job)
-  end
-  job.due, job.front = due, false
-  remember(job, event, '', '')
-  notice(q.name, job.id, event, '', '')
+  lift(q, job, event, due)
   keep(job)
   join(q, job)
 end

@@ -300,6 +300,7 @@ async fn work(member: Member) {
     loop {
         let ask = Ask {
             queues: vec![member.queue.clone()],
+            job: None,
             max: MAX,
             wait: Duration::from_secs(3600),
             ttr: None,

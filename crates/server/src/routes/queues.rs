@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use auxo_core::engine::Change;
 use auxo_core::json::{read, show};
-use auxo_core::queue::{QueueConfig, QueueInfo};
+use auxo_core::queue::{self, QueueConfig, QueueInfo};
 use auxo_core::{Code, Error, QueueName, State as JobState, text};
 use axum::extract::State;
 use serde::Deserialize;
@@ -87,19 +87,29 @@ pub async fn resume(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: 
     set_paused(&app, queue, &body, false).await
 }
 
-#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum What {
     In,
     Out,
-    #[default]
     Both,
+}
+
+impl From<What> for queue::Side {
+    fn from(what: What) -> queue::Side {
+        match what {
+            What::In => queue::Side::In,
+            What::Out => queue::Side::Out,
+            What::Both => queue::Side::Both,
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Side {
     what: Option<What>,
+    r#for: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -109,14 +119,17 @@ struct Purge {
 }
 
 async fn set_paused(app: &App, queue: QueueName, body: &Body, paused: bool) -> Answer {
-    let what = optional::<Side>(body)?.what.unwrap_or_default();
+    let Side { what, r#for } = optional(body)?;
+    let side = what.map(queue::Side::from);
     let _alone = app.changing.lock().await;
     let mut config = existing(app, queue.clone()).await?.config;
-    if what != What::Out {
-        config.paused_in = paused;
-    }
-    if what != What::In {
-        config.paused_out = paused;
+    match r#for {
+        Some(_) if !paused => {
+            let text = "for: a queue is not resumed for a time";
+            return Err(Error::bad_request(text).into());
+        }
+        Some(span) => config.pause_for(side, text::parse_duration(&span)?)?,
+        None => config.set_paused(side.unwrap_or_default(), paused),
     }
     change(app, queue, config).await
 }

@@ -34,6 +34,7 @@ async fn begin() -> Begun {
     job.push().await.unwrap();
     let ask = Ask {
         queues: vec![QueueName::new("q").unwrap()],
+        job: None,
         max: 1,
         wait: Duration::from_secs(10),
         ttr: None,

@@ -227,6 +227,7 @@ fn queues_and_audits_are_read_back() {
         config: QueueConfig {
             paused_in: true,
             paused_out: true,
+            paused_until: Some(crate::time::When::At(Timestamp(1_000))),
             max_jobs: Some(1),
             max_bytes: Some(2),
             max_leased: Some(3),

@@ -23,6 +23,7 @@ pub fn queue_config(body: &[u8], base: QueueConfig) -> Result<QueueConfig> {
         paused_out: fields
             .get("paused_out", boolean)?
             .unwrap_or(base.paused_out),
+        paused_until: pause(&mut fields, base.paused_until)?,
         max_jobs: set(&mut fields, "max_jobs", u64, base.max_jobs)?,
         max_bytes: set(&mut fields, "max_bytes", size, base.max_bytes)?,
         max_leased: set(&mut fields, "max_leased", u32, base.max_leased)?,
@@ -36,6 +37,18 @@ pub fn queue_config(body: &[u8], base: QueueConfig) -> Result<QueueConfig> {
     };
     fields.finish()?;
     Ok(config)
+}
+
+/// `paused_until` a time, or `paused_for` a while.
+fn pause(fields: &mut Fields<'_>, base: Option<When>) -> Result<Option<When>> {
+    let said = fields.has("paused_until") || fields.has("paused_for");
+    let until = fields.get("paused_until", time)?.map(When::At);
+    let span = fields.get("paused_for", duration)?.map(When::After);
+    match (until, span) {
+        (Some(_), Some(_)) => Err(fields.wrong("paused_for", "stands beside paused_until")),
+        (until, span) if said => Ok(until.or(span)),
+        _ => Ok(base),
+    }
 }
 
 fn set<'a, T>(

@@ -376,6 +376,7 @@ fn queue_settings_survive_out_and_in_and_change_only_what_is_named() {
     let config = QueueConfig {
         paused_in: true,
         paused_out: false,
+        paused_until: Some(When::At(Timestamp(1_000))),
         max_jobs: Some(10),
         max_bytes: Some(64 * 1024),
         max_leased: Some(3),
@@ -404,7 +405,7 @@ fn queue_settings_survive_out_and_in_and_change_only_what_is_named() {
             max_jobs: None,
             max_bytes: Some(1 << 20),
             rate: None,
-            ..config
+            ..config.clone()
         }
     );
     let rate = read::queue_config(br#"{"rate":{"count":4}}"#, QueueConfig::default())
@@ -423,6 +424,11 @@ fn queue_settings_survive_out_and_in_and_change_only_what_is_named() {
         let error = refusal(read::queue_config(body.as_bytes(), QueueConfig::default()));
         assert!(error.message().contains(part), "{error}");
     }
+    let both = br#"{"paused_for":"1s","paused_until":5}"#;
+    let error = refusal(read::queue_config(both, QueueConfig::default()));
+    assert!(error.message().contains("paused_for"), "{error}");
+    let freed = read::queue_config(br#"{"paused_until":null}"#, config).unwrap();
+    assert_eq!(freed.paused_until, None);
 }
 
 #[test]

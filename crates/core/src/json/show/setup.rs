@@ -20,6 +20,8 @@ struct ConfigOut {
     paused_in: bool,
     paused_out: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    paused_until: Option<Text<Timestamp>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_jobs: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_bytes: Option<u64>,
@@ -38,6 +40,7 @@ pub fn queue_config(config: &QueueConfig) -> impl Serialize + use<> {
     ConfigOut {
         paused_in: config.paused_in,
         paused_out: config.paused_out,
+        paused_until: config.resumes_at().map(Text),
         max_jobs: config.max_jobs,
         max_bytes: config.max_bytes,
         max_leased: config.max_leased,

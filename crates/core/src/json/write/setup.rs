@@ -9,6 +9,7 @@ use crate::engine::Message;
 use crate::queue::{QueueConfig, Rate};
 use crate::schedule::{Rhythm, Schedule};
 use crate::text;
+use crate::time::When;
 use crate::topic::Subscription;
 
 /// All settings of a queue. What is not limited is `null`, so that nothing stays as it was.
@@ -17,6 +18,11 @@ pub fn queue_config(config: &QueueConfig) -> Value {
     json!({
         "paused_in": config.paused_in,
         "paused_out": config.paused_out,
+        "paused_until": config.resumes_at().map(|until| until.to_string()),
+        "paused_for": match config.paused_until {
+            Some(When::After(span)) => Some(text::duration(span)),
+            _ => None,
+        },
         "max_jobs": config.max_jobs,
         "max_bytes": config.max_bytes,
         "max_leased": config.max_leased,

@@ -84,6 +84,7 @@ fn a_request_for_jobs_arrives_as_it_was_meant() {
     for ttr in [None, Some(SECOND)] {
         let ask = Ask {
             queues: vec![mail(), QueueName::new("b").unwrap()],
+            job: None,
             max: 10,
             wait: Duration::from_millis(2500),
             ttr,
@@ -230,6 +231,7 @@ fn settings_arrive_whole_whatever_was_set_before() {
     let limited = QueueConfig {
         paused_in: true,
         paused_out: true,
+        paused_until: Some(When::At(Timestamp(1_000))),
         max_jobs: Some(1),
         max_bytes: Some(2),
         max_leased: Some(3),
@@ -243,7 +245,14 @@ fn settings_arrive_whole_whatever_was_set_before() {
     };
     for (before, after) in [
         (limited.clone(), QueueConfig::default()),
-        (QueueConfig::default(), limited),
+        (QueueConfig::default(), limited.clone()),
+        (
+            limited.clone(),
+            QueueConfig {
+                paused_until: Some(When::After(SECOND)),
+                ..limited
+            },
+        ),
     ] {
         let body = write::body(&write::queue_config(&after));
         assert_eq!(read::queue_config(&body, before).unwrap(), after);

@@ -113,6 +113,7 @@ fn finish(
 fn lease_and_ack(machine: &mut Machine, now: Now) {
     let ask = Ask {
         queues: vec![job().queue],
+        job: None,
         max: 50,
         wait: Duration::ZERO,
         ttr: None,

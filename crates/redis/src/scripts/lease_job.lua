@@ -1,0 +1,37 @@
+
+-- lease: ready -> leased; take: ready -> done, where the length of a lease is zero: of one job that is named
+-- kick, before that: scheduled, dead -> ready
+--
+-- KEYS  1 the root of the shard   2 one that is never there
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the id   4 fixed:1 ttr:6 and the worker   5 a random nonce of 8 bytes
+-- ->    the time, and id, record and life of the job; no more than the time if it is not there, leased, done or expired
+
+upkeep(100)
+
+local function lend_named(id)
+  local record = redis.call('HGET', K_JOBS, id)
+  local job = record and open(id, record, redis.call('HGET', K_LIVES, id))
+  if not job or job.state == LEASED or job.state == DONE then return end
+  if job.state == DEAD and job.reason == EXPIRED or job.expires > 0 and job.expires <= now then return end
+  local q = queue_of(job.queue)
+  if state_of(q, job) == 1 then leave(q, job) else lift(q, job, KICK, now) end
+  local counter = tonumber(meta[3] or 0) + 1
+  redis.call('HSET', K_META, 'leases', counter)
+  local fixed, ttr, at = struct.unpack('>BI6', ARGV[4])
+  local lease = lend(q, job, counter, ARGV[5], string.sub(ARGV[4], at), fixed == 1 and ttr or nil)
+  if job.state == LEASED then
+    redis.call('HSET', K_LIVES, id, lease)
+    redis.call('ZADD', K_TIMERS, job.deadline, id)
+  end
+  if q.fair then turned(q, job.priority, job) end
+  -- Where the queue is spread its rate is kept elsewhere, and this one does not count.
+  if q.count and not q.apart then
+    redis.call('HSET', K_QUEUE .. q.name, 'level', math.max(level(q) - q.per, 0), 'at', now)
+  end
+  return { tostring(now), id, job.record, lease }
+end
+
+local answer = lend_named(ARGV[3]) or { tostring(now) }
+save()
+publish()
+return answer
