@@ -6,6 +6,8 @@ mod served;
 mod wait;
 mod wire;
 
+pub(crate) use self::wait::medians;
+
 use std::future::Future;
 use std::io::{Seek, Write};
 use std::net::SocketAddr;
@@ -134,7 +136,7 @@ where
 }
 
 /// Runs a future, and what it spawns, on this thread, with sockets.
-fn on_wire<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn on_wire<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

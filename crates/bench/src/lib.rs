@@ -4,7 +4,8 @@
 //! [`raw`]: what do queue semantics cost over appending the same bytes to a log? [`store`]: how does the engine compare
 //! with a general store doing the same work? [`backlog`]: what do ten million waiting jobs cost? [`timers`]: how punctual
 //! are due jobs, and how quiet is the engine while nothing is due? [`many`]: do many queues, or many groups, slow it down?
-//! [`http`]: what does the server cost over the wire it speaks on? [`redis`]: what do Redis itself and other queues on it do?
+//! [`http`]: what does the server cost over the wire it speaks on? [`wires`]: and in languages that others speak, too?
+//! [`redis`]: what do Redis itself and other queues on it do?
 //!
 //! The machine is often shared, so ratios, CPU time per job and bytes per job say more than rates do.
 
@@ -22,6 +23,7 @@ pub mod redis;
 pub mod store;
 mod table;
 pub mod timers;
+pub mod wires;
 
 use std::process::ExitCode;
 
@@ -77,6 +79,8 @@ pub fn run(plan: &Plan) -> Result<()> {
             "many" => many::run(plan)?,
             "http" => http::run(plan)?,
             "waiting" => http::run_waiting(plan)?,
+            "beanstalk" => wires::run_beanstalk(plan)?,
+            "resp" => wires::run_resp(plan)?,
             "redis-push" => redis::run_push(plan)?,
             "redis-consume" => redis::run_consume(plan)?,
             "redis-far" => redis::run_far(plan)?,

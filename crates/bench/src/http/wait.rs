@@ -253,7 +253,7 @@ fn sorted(times: &Times) -> Vec<f64> {
 }
 
 /// A share of the times of a round in milliseconds, the median over the rounds.
-fn medians(rounds: &[Vec<f64>]) -> impl Fn(f64) -> f64 {
+pub(crate) fn medians(rounds: &[Vec<f64>]) -> impl Fn(f64) -> f64 {
     move |share| {
         let of = |times: &Vec<f64>| times[((times.len() - 1) as f64 * share) as usize] * 1e3;
         median(rounds.iter().map(of).collect())
