@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use auxo_core::{Service, Timestamp};
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 
+use crate::beanstalk;
 use crate::events::Hub;
 use crate::metrics::Metrics;
 use crate::routes::Table;
@@ -41,6 +43,8 @@ pub struct App {
     pub answers: Arc<Semaphore>,
     /// Room for the names of queues in lease calls.
     pub names: Arc<Semaphore>,
+    /// What connections that speak beanstalkd's protocol share.
+    pub beanstalk: beanstalk::Shared,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -59,12 +63,23 @@ impl App {
             listing: Mutex::new(()),
             names: Arc::new(Semaphore::new(settings.names)),
             answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
+            beanstalk: beanstalk::Shared::default(),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),
             service,
             settings,
             run,
         })
+    }
+
+    /// Room for a body of this size that is on its way. Waits for it, but not for longer than a body may take.
+    pub async fn room_for_body(&self, bytes: usize) -> io::Result<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX);
+        let room = self.bodies.clone().acquire_many_owned(units);
+        match timeout(self.settings.body_time, room).await {
+            Ok(room) => room.map_err(io::Error::other),
+            Err(_) => Err(io::Error::other("there is no room for so many bodies")),
+        }
     }
 
     /// A name for a request that brought none.

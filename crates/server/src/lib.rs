@@ -6,6 +6,7 @@
 //! is in [`document`], because a route and its entry there are one registration.
 
 mod app;
+mod beanstalk;
 mod clock;
 mod document;
 mod events;
@@ -13,6 +14,7 @@ mod extract;
 mod garbled;
 mod guard;
 mod large;
+mod line;
 mod metrics;
 mod observe;
 mod problem;

@@ -45,6 +45,7 @@ pub struct Metrics {
     seconds: Family<Route, Histogram, fn() -> Histogram>,
     connections: Gauge,
     refused: Counter,
+    browsers: Counter,
 }
 
 /// From half a millisecond to half a minute.
@@ -59,6 +60,7 @@ impl Default for Metrics {
             seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             connections: Gauge::default(),
             refused: Counter::default(),
+            browsers: Counter::default(),
         }
     }
 }
@@ -111,6 +113,11 @@ impl Metrics {
         self.refused.inc();
     }
 
+    /// Counts a connection that spoke HTTP where it is not spoken.
+    pub fn browser(&self) {
+        self.browsers.inc();
+    }
+
     /// Everything as text.
     pub fn text(&self, snapshot: &Snapshot) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("auxo");
@@ -138,6 +145,11 @@ impl Metrics {
             "http_refused_connections",
             "Connections past the limit",
             self.refused.clone(),
+        );
+        registry.register(
+            "misdirected_connections",
+            "Connections that spoke HTTP to a port of another protocol and were closed",
+            self.browsers.clone(),
         );
     }
 }

@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::app::App;
+use crate::beanstalk;
 use crate::guard::{Guard, Running, Traffic};
 use crate::observe::{observe, routed};
 use crate::problem::Problem;
@@ -48,9 +49,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Bytes that are buffered of a head, and of an answer: 64 KiB.
 pub const BUFFER: usize = 64 << 10;
 
-/// A listening HTTP server over a queue.
+/// A listening server over a queue.
 pub struct Server {
     listener: TcpListener,
+    beanstalk: Option<TcpListener>,
     app: Arc<App>,
     router: Router,
 }
@@ -78,12 +80,21 @@ impl Server {
         let app = Arc::new(App::new(service, settings)?);
         Ok(Server {
             listener,
+            beanstalk: None,
             router: routes::router(app.clone()),
             app,
         })
     }
 
-    /// Where it listens: the port is known even if the system was asked to choose one.
+    /// The same server, which also speaks beanstalkd's protocol at another address.
+    pub fn with_beanstalk(self, listener: TcpListener) -> Server {
+        Server {
+            beanstalk: Some(listener),
+            ..self
+        }
+    }
+
+    /// Where it listens for HTTP: the port is known even if the system was asked to choose one.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -93,6 +104,7 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server {
             listener,
+            beanstalk,
             app,
             router,
         } = self;
@@ -104,16 +116,19 @@ impl Server {
                 biased;
                 () = &mut stop => break,
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => door.admit(stream, &mut connections),
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept connections");
-                        sleep(REST).await;
+                accepted = accept(Some(&listener)) => {
+                    if let Some(stream) = accepted {
+                        door.admit(stream, Protocol::Http, &mut connections);
                     }
-                },
+                }
+                accepted = accept(beanstalk.as_ref()) => {
+                    if let Some(stream) = accepted {
+                        door.admit(stream, Protocol::Beanstalk, &mut connections);
+                    }
+                }
             }
         }
-        drop(listener);
+        drop((listener, beanstalk));
         app.stop();
         let drained = timeout(app.settings.grace, async {
             while connections.join_next().await.is_some() {}
@@ -126,6 +141,28 @@ impl Server {
             connections.shutdown().await;
         }
     }
+}
+
+/// The next connection, or nothing after a rest if there can be none. A listener that is not there has none ever.
+async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    match listener.accept().await {
+        Ok((stream, _)) => Some(stream),
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept connections");
+            sleep(REST).await;
+            None
+        }
+    }
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http,
+    Beanstalk,
 }
 
 /// Who may come in.
@@ -162,17 +199,28 @@ impl Door {
         }
     }
 
-    fn admit(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
+    fn admit(&self, stream: TcpStream, protocol: Protocol, connections: &mut JoinSet<()>) {
         if descriptor(&stream) >= self.app.settings.descriptors {
             self.app.metrics.refused_connection();
             self.tell_of_descriptors();
         } else if let Ok(slot) = self.slots.clone().try_acquire_owned() {
-            let (app, router) = (self.app.clone(), self.router.clone());
-            connections.spawn(converse(stream, app, router, self.builder.clone(), slot));
+            let app = self.app.clone();
+            match protocol {
+                Protocol::Http => {
+                    let (router, builder) = (self.router.clone(), self.builder.clone());
+                    connections.spawn(converse(stream, app, router, builder, slot))
+                }
+                Protocol::Beanstalk => connections.spawn(beanstalk(stream, app, slot)),
+            };
         } else if let Ok(slot) = self.refusals.clone().try_acquire_owned() {
             tracing::debug!("refused a connection: there are too many");
             self.app.metrics.refused_connection();
-            connections.spawn(refuse(stream, slot));
+            match protocol {
+                Protocol::Http => connections.spawn(refuse(stream, slot)),
+                Protocol::Beanstalk => {
+                    connections.spawn(turn_away(stream, b"OUT_OF_MEMORY\r\n", slot))
+                }
+            };
         } else {
             self.app.metrics.refused_connection();
         }
@@ -256,6 +304,16 @@ async fn converse(
     }
 }
 
+/// Answers what one connection asks for in beanstalkd's protocol.
+async fn beanstalk(stream: TcpStream, app: Arc<App>, _slot: OwnedSemaphorePermit) {
+    let _open = app.metrics.connection();
+    let (peer, prepared) = (stream.peer_addr(), prepare(&stream));
+    match peer.and_then(|peer| prepared.map(|()| peer)) {
+        Ok(peer) => beanstalk::converse(stream, peer.to_string(), app).await,
+        Err(error) => tracing::debug!(%error, "the connection was gone at once"),
+    }
+}
+
 /// Small answers go out at once, and a peer that is gone without a word is noticed within [`SILENCE`]: by probes while
 /// nothing is under way, and by the lack of any sign that what was sent has arrived.
 fn prepare(stream: &TcpStream) -> io::Result<()> {
@@ -272,7 +330,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Says that there are too many connections, in the form that a client which sends a request expects.
-async fn refuse(mut stream: TcpStream, _slot: OwnedSemaphorePermit) {
+async fn refuse(stream: TcpStream, slot: OwnedSemaphorePermit) {
     let error = Error::new(
         Code::Unavailable,
         "the server has as many connections as it may; try again later",
@@ -288,9 +346,14 @@ async fn refuse(mut stream: TcpStream, _slot: OwnedSemaphorePermit) {
         head.headers["content-type"].to_str().unwrap_or_default(),
         body.len()
     );
+    let text = [text.as_bytes(), &body].concat();
+    turn_away(stream, &text, slot).await;
+}
+
+/// Says a last word.
+async fn turn_away(mut stream: TcpStream, word: &[u8], _slot: OwnedSemaphorePermit) {
     let talk = async {
-        stream.write_all(text.as_bytes()).await?;
-        stream.write_all(&body).await?;
+        stream.write_all(word).await?;
         stream.shutdown().await?;
         // What was sent must be read before closing, or the system throws away the answer with it.
         let mut sink = [0; 4096];

@@ -60,9 +60,12 @@ pub struct Flags {
     /// redis+sentinel://… or redis+cluster://….
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Where to listen; 127.0.0.1:8000 unless said.
+    /// Where to listen for HTTP; 127.0.0.1:8000 unless said.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// Where to listen for clients of beanstalkd; 127.0.0.1:11300 unless said, or off.
+    #[arg(long, value_name = "ADDRESS")]
+    beanstalk: Option<String>,
     /// When an answered call is safe: always (the default), an interval such as 50ms, or os.
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     sync: Option<String>,
@@ -88,8 +91,10 @@ pub struct Flags {
 pub struct Config {
     /// Where the jobs are kept.
     pub place: Place,
-    /// Where to listen.
+    /// Where to listen for HTTP.
     pub http: SocketAddr,
+    /// Where to listen for clients of beanstalkd.
+    pub beanstalk: Port,
     /// The most connections at once.
     pub connections: usize,
     /// How long running requests may go on after a stop.
@@ -116,6 +121,17 @@ pub enum Place {
     Store(Box<StoreUrl>),
 }
 
+/// Where another protocol is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// Nowhere.
+    Off,
+    /// Here, and it was said so.
+    Asked(SocketAddr),
+    /// Here, because nobody said anything: not, if another program has the port.
+    Default(SocketAddr),
+}
+
 impl Config {
     /// Gathers and checks. `data` is what `--data` or `AUXO_DATA` said.
     pub fn load(flags: &Flags, data: Option<PathBuf>) -> Result<Config, Failure> {
@@ -135,6 +151,7 @@ impl TryFrom<&Raw> for Config {
         Ok(Config {
             place: place(raw)?,
             http: raw.read(Key::Http, |text| address(text, insecure))?,
+            beanstalk: port(raw, Key::Beanstalk, insecure)?,
             connections: raw.read(Key::Connections, |text| {
                 let count = args::count(text)?;
                 usize::try_from(count).map_err(|_| "is too many".into())
@@ -187,6 +204,14 @@ fn place(raw: &Raw) -> Result<Place, Failure> {
         }
     }
     Ok(Place::Store(Box::new(store)))
+}
+
+fn port(raw: &Raw, key: Key, insecure: bool) -> Result<Port, Failure> {
+    raw.read(key, |text| match text {
+        "off" => Ok(Port::Off),
+        text if raw.is_set(key) => address(text, insecure).map(Port::Asked),
+        text => address(text, insecure).map(Port::Default),
+    })
 }
 
 fn address(text: &str, insecure: bool) -> Result<SocketAddr, String> {

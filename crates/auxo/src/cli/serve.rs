@@ -1,6 +1,8 @@
 //! `auxo serve`
 
-use std::io::{self, ErrorKind, IsTerminal};
+mod listen;
+
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use auxo_redis::RedisEngine;
 use auxo_server::{About, Server, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use self::listen::{Spoken, listen, speak};
 use super::config::{Config, Flags, Place, note_strangers, sync_text};
 use super::context::{Context, Missing, SERVER, check};
 use super::failure::Failure;
@@ -45,12 +48,23 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let room = room(config.connections);
     // The address first: a port that is taken leaves no new store behind.
-    let listener =
-        Server::listen(config.http).map_err(|error| cannot_listen(config.http, &error))?;
+    let listener = listen("http", config.http)?;
+    let beanstalk = speak("beanstalk", config.beanstalk)?;
     let (service, risks) = open(&config).await?;
     let settings = settings(&config, &room);
-    let server = Server::new(listener, service.clone(), settings)?;
-    let served = serve(&config, &risks, server, &mut signals).await;
+    let mut server = Server::new(listener, service.clone(), settings)?;
+    let mut lines = vec![place_line(&config)];
+    lines.extend(risks);
+    match beanstalk {
+        Spoken::At(listener) => {
+            lines.push(format!("beanstalk  {}", listener.local_addr()?));
+            server = server.with_beanstalk(listener);
+        }
+        Spoken::Not(why) => lines.push(format!("beanstalk  {why}")),
+        Spoken::Off => {}
+    }
+    greet(&config, &lines, server.address()?);
+    let served = serve(&config, server, &mut signals).await;
     let closed = service.close().await;
     served?;
     closed?;
@@ -159,13 +173,7 @@ fn place_text(config: &Config) -> String {
     }
 }
 
-async fn serve(
-    config: &Config,
-    risks: &[String],
-    server: Server,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
-    greet(config, risks, server.address()?);
+async fn serve(config: &Config, server: Server, signals: &mut Signals) -> Result<(), Failure> {
     let (tell, told) = tokio::sync::oneshot::channel::<()>();
     let mut running = std::pin::pin!(server.run(async {
         // The sender is only dropped with the whole call.
@@ -189,25 +197,16 @@ async fn serve(
     }
 }
 
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
-    let reason = match error.kind() {
-        ErrorKind::AddrInUse => {
-            "another program listens there; stop it, or choose another port with --http".to_owned()
-        }
-        ErrorKind::AddrNotAvailable => {
-            "this machine does not have that address; --http names another".to_owned()
-        }
-        ErrorKind::PermissionDenied => {
-            "the system does not allow it; choose a port from 1024 on with --http".to_owned()
-        }
-        _ => error.to_string(),
+fn place_line(config: &Config) -> String {
+    let place = match &config.place {
+        Place::Data { .. } => "data ",
+        Place::Store(_) => "store",
     };
-    let message = format!("cannot listen on {address}: {reason}");
-    Error::new(Code::Unavailable, message).into()
+    format!("{place}  {}", place_text(config))
 }
 
-/// Where it is, what it can lose, and what to do next.
-fn greet(config: &Config, risks: &[String], address: SocketAddr) {
+/// Where it is, what it can lose and speak, and what to do next.
+fn greet(config: &Config, lines: &[String], address: SocketAddr) {
     note_strangers();
     if let Some(file) = &config.file {
         eprintln!("settings from {}", file.display());
@@ -219,12 +218,7 @@ fn greet(config: &Config, risks: &[String], address: SocketAddr) {
         "auxo {} listens on http://{address}",
         env!("CARGO_PKG_VERSION")
     );
-    let place = match &config.place {
-        Place::Data { .. } => "data ",
-        Place::Store(_) => "store",
-    };
-    eprintln!("  {place}  {}", place_text(config));
-    risks.iter().for_each(|risk| eprintln!("  {risk}"));
+    lines.iter().for_each(|line| eprintln!("  {line}"));
     eprintln!("  docs   http://{address}/docs");
     eprintln!("try: {}", first_step(address));
 }

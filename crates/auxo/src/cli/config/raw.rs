@@ -18,6 +18,7 @@ pub enum Key {
     Data,
     Store,
     Http,
+    Beanstalk,
     Sync,
     Insecure,
     Connections,
@@ -27,10 +28,11 @@ pub enum Key {
 }
 
 impl Key {
-    const ALL: [Key; 9] = [
+    const ALL: [Key; 10] = [
         Key::Data,
         Key::Store,
         Key::Http,
+        Key::Beanstalk,
         Key::Sync,
         Key::Insecure,
         Key::Connections,
@@ -45,6 +47,7 @@ impl Key {
             Key::Data => "data",
             Key::Store => "store",
             Key::Http => "http",
+            Key::Beanstalk => "beanstalk",
             Key::Sync => "sync",
             Key::Insecure => "insecure",
             Key::Connections => "connections",
@@ -63,6 +66,7 @@ impl Key {
             Key::Data => "./auxo-data",
             Key::Store => "",
             Key::Http => "127.0.0.1:8000",
+            Key::Beanstalk => "127.0.0.1:11300",
             Key::Sync => "always",
             Key::Insecure => "false",
             Key::Connections => "10000",
@@ -198,6 +202,7 @@ fn given(flags: &Flags, data: Option<PathBuf>) -> Result<Vec<(Key, String)>, Fai
         (Key::Data, data),
         (Key::Store, flags.store.clone()),
         (Key::Http, flags.http.clone()),
+        (Key::Beanstalk, flags.beanstalk.clone()),
         (Key::Sync, flags.sync.clone()),
         (Key::Insecure, insecure),
         (Key::Connections, flags.connections.clone()),

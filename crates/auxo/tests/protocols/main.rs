@@ -1,0 +1,54 @@
+//! The protocols that clients already speak, on the real binary: golden transcripts, and one queue behind all of them.
+//!
+//! Each transcript is played to Auxo on a directory and on Redis, and to the original server: what is written down is what
+//! that one answers, byte for byte.
+
+#[path = "../../../redis/tests/servers/mod.rs"]
+mod redis;
+mod servers;
+mod transcript;
+
+use servers::{Auxo, Beanstalkd};
+use transcript::play;
+
+/// Name and text of every transcript of a folder.
+macro_rules! transcripts {
+    ($folder:literal: $($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!($folder, "/", $name, ".txt")))),+]
+    };
+}
+
+const BEANSTALK: [(&str, &str); 21] = transcripts!("beanstalk":
+    "put", "put_wrong", "reserve", "reserve_job", "deadline", "delete", "release", "bury", "touch", "tubes", "peek", "kick", "stats_job",
+    "stats_tube", "stats", "list", "order", "gone", "pause", "pipeline", "wrong",
+);
+
+#[test]
+fn beanstalkd_itself_answers_as_it_is_written_down() {
+    for (name, text) in BEANSTALK {
+        let attempt = || {
+            let server = Beanstalkd::start();
+            play(name, text, server.address());
+        };
+        // When the time of a job is over, it sometimes does not notice until the worker speaks again. Auxo has one try.
+        let agrees = (0..5).any(|_| std::panic::catch_unwind(attempt).is_ok());
+        assert!(agrees, "{name}: see above");
+    }
+}
+
+#[test]
+fn auxo_on_a_directory_answers_as_beanstalkd_does() {
+    for (name, text) in BEANSTALK {
+        let server = Auxo::on_a_directory();
+        play(name, text, server.beanstalk());
+    }
+}
+
+#[test]
+fn auxo_on_redis_answers_as_beanstalkd_does() {
+    let redis = redis::Server::start(&["--appendonly", "yes"]);
+    for (name, text) in BEANSTALK {
+        let server = Auxo::on_redis(&redis.url(&format!("?prefix={name}")));
+        play(name, text, server.beanstalk());
+    }
+}

@@ -1,0 +1,151 @@
+//! A connection of a protocol whose requests come one behind the other: bytes in, bytes out, each within its limits.
+//!
+//! A connection without a request has no more than a small buffer, for there may be ten thousand of them. One that sends a lot
+//! gets a larger one while it does.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+
+use crate::clock::{Clock, within};
+
+/// What an idle connection reads into.
+const SMALL: usize = 2 << 10;
+/// What one that sends a lot reads into, and how much of an answer is gathered before it is sent.
+pub const LARGE: usize = 64 << 10;
+
+/// A socket with what came and what is to go.
+pub struct Line<S> {
+    socket: S,
+    /// What came and was not understood yet.
+    pub input: BytesMut,
+    /// What is to be sent.
+    pub output: BytesMut,
+    /// Whether the other side sends no more.
+    is_over: bool,
+    /// How much is read at once.
+    room: usize,
+    /// When the first bytes of a request came that is not complete.
+    began: Option<Instant>,
+    clock: Option<Clock>,
+    times: Times,
+}
+
+/// How long the other side may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// To go on with a request that it began.
+    pub pause: Duration,
+    /// To send a whole request.
+    pub request: Duration,
+    /// To take some of an answer.
+    pub stall: Duration,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
+    /// A connection that nothing came from yet.
+    pub fn new(socket: S, times: Times) -> Line<S> {
+        Line {
+            socket,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            is_over: false,
+            room: SMALL,
+            began: None,
+            clock: None,
+            times,
+        }
+    }
+
+    /// Whether the other side sends no more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Notes that all that can be understood was taken out of the input. What is left is the beginning of a request.
+    pub fn understood(&mut self) {
+        match self.input.is_empty() {
+            false => {
+                self.began.get_or_insert_with(Instant::now);
+            }
+            true => {
+                self.began = None;
+                if self.input.capacity() > LARGE {
+                    self.input = BytesMut::new();
+                }
+            }
+        }
+    }
+
+    /// Reads what there is, or waits for something, but not for ever if a request has begun. `missing` are the bytes that it lacks
+    /// for sure.
+    pub async fn fill(&mut self, missing: usize) -> io::Result<()> {
+        let Some(began) = self.began else {
+            return self.read(0).await;
+        };
+        let left = (began + self.times.request).saturating_duration_since(Instant::now());
+        let mut clock = self.clock.take();
+        let read = within(left.min(self.times.pause), &mut clock, self.read(missing)).await;
+        self.clock = clock;
+        read.unwrap_or_else(|_| Err(late("the client does not go on with its request")))
+    }
+
+    /// Reads what there is, or waits for something. Nothing is lost if it is dropped.
+    async fn read(&mut self, missing: usize) -> io::Result<()> {
+        if self.input.is_empty() && self.room == SMALL && self.input.capacity() > SMALL {
+            self.input = BytesMut::new();
+        }
+        self.input.reserve(self.room.max(missing.min(LARGE)));
+        let spare = self.input.capacity() - self.input.len();
+        let read = self.socket.read_buf(&mut self.input).await?;
+        self.is_over |= read == 0;
+        self.room = match read {
+            read if read >= spare => LARGE,
+            read if read < SMALL => SMALL,
+            _ => self.room,
+        };
+        Ok(())
+    }
+
+    /// Waits until the other side sends no more. What it sends meanwhile is kept for later, up to a bound: a client that sends on
+    /// and on while it waits is not listened to.
+    pub async fn hung_up(&mut self) -> io::Result<()> {
+        while !self.is_over {
+            if self.input.len() >= LARGE {
+                std::future::pending::<()>().await;
+            }
+            self.read(0).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is to go.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            let write = self.socket.write_buf(&mut self.output);
+            match within(self.times.stall, &mut self.clock, write).await {
+                Ok(Ok(0)) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => written?,
+                Err(_) => return Err(late("the client does not take its answers")),
+            };
+        }
+        if self.output.capacity() > LARGE {
+            self.output = BytesMut::new();
+        }
+        // A socket with TLS has a buffer of its own.
+        self.socket.flush().await
+    }
+
+    /// Says goodbye.
+    pub async fn close(mut self) {
+        // Whether the other side hears it or not, the connection is over.
+        let _ = within(self.times.stall, &mut None, self.socket.shutdown()).await;
+    }
+}
+
+fn late(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, why)
+}
