@@ -15,6 +15,7 @@ mod tests;
 use auxo_core::QueueName;
 use bytes::Bytes;
 
+pub(crate) use decode::refuse_http;
 pub use decode::{Decoder, Http, Item};
 pub use reply::Reply;
 

@@ -5,3 +5,4 @@
 //! protocol (tube, reserve, ACKJOB) stop at this crate: a listener maps a request to a call of the service.
 
 pub mod beanstalk;
+pub mod resp;

@@ -201,7 +201,7 @@ fn end_of_long_line(buf: &mut BytesMut) -> Step {
 }
 
 /// A browser can be made to send lines here, but not to leave out its first one, nor the header that every request has.
-fn refuse_http(line: &[u8]) -> Result<(), Http> {
+pub(crate) fn refuse_http(line: &[u8]) -> Result<(), Http> {
     let begins = |word: &str| {
         line.get(..word.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
