@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use crate::beanstalk;
 use crate::events::Hub;
 use crate::metrics::Metrics;
+use crate::resp;
 use crate::routes::Table;
 use crate::settings::Settings;
 
@@ -45,6 +46,8 @@ pub struct App {
     pub names: Arc<Semaphore>,
     /// What connections that speak beanstalkd's protocol share.
     pub beanstalk: beanstalk::Shared,
+    /// What connections that speak Disque's commands share.
+    pub resp: resp::Shared,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -64,6 +67,7 @@ impl App {
             names: Arc::new(Semaphore::new(settings.names)),
             answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             beanstalk: beanstalk::Shared::default(),
+            resp: resp::Shared::default(),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),
             service,

@@ -18,6 +18,7 @@ mod line;
 mod metrics;
 mod observe;
 mod problem;
+mod resp;
 mod routes;
 mod schema;
 mod server;

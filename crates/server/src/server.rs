@@ -33,6 +33,7 @@ use crate::beanstalk;
 use crate::guard::{Guard, Running, Traffic};
 use crate::observe::{observe, routed};
 use crate::problem::Problem;
+use crate::resp;
 use crate::routes;
 use crate::settings::Settings;
 
@@ -53,6 +54,9 @@ pub const BUFFER: usize = 64 << 10;
 pub struct Server {
     listener: TcpListener,
     beanstalk: Option<TcpListener>,
+    resp: Option<TcpListener>,
+    /// How many copies of a job there are when it is answered.
+    copies: u16,
     app: Arc<App>,
     router: Router,
 }
@@ -81,6 +85,8 @@ impl Server {
         Ok(Server {
             listener,
             beanstalk: None,
+            resp: None,
+            copies: 1,
             router: routes::router(app.clone()),
             app,
         })
@@ -90,6 +96,16 @@ impl Server {
     pub fn with_beanstalk(self, listener: TcpListener) -> Server {
         Server {
             beanstalk: Some(listener),
+            ..self
+        }
+    }
+
+    /// The same server, which also speaks Disque's commands at another address. A client of Disque may ask for so many copies of
+    /// a job, and no more.
+    pub fn with_resp(self, listener: TcpListener, copies: u16) -> Server {
+        Server {
+            resp: Some(listener),
+            copies,
             ..self
         }
     }
@@ -105,6 +121,8 @@ impl Server {
         let Server {
             listener,
             beanstalk,
+            resp,
+            copies,
             app,
             router,
         } = self;
@@ -126,9 +144,14 @@ impl Server {
                         door.admit(stream, Protocol::Beanstalk, &mut connections);
                     }
                 }
+                accepted = accept(resp.as_ref()) => {
+                    if let Some(stream) = accepted {
+                        door.admit(stream, Protocol::Resp { copies }, &mut connections);
+                    }
+                }
             }
         }
-        drop((listener, beanstalk));
+        drop((listener, beanstalk, resp));
         app.stop();
         let drained = timeout(app.settings.grace, async {
             while connections.join_next().await.is_some() {}
@@ -163,6 +186,10 @@ async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
 enum Protocol {
     Http,
     Beanstalk,
+    Resp {
+        /// How many copies of a job there are when it is answered.
+        copies: u16,
+    },
 }
 
 /// Who may come in.
@@ -211,6 +238,7 @@ impl Door {
                     connections.spawn(converse(stream, app, router, builder, slot))
                 }
                 Protocol::Beanstalk => connections.spawn(beanstalk(stream, app, slot)),
+                Protocol::Resp { copies } => connections.spawn(resp(stream, app, copies, slot)),
             };
         } else if let Ok(slot) = self.refusals.clone().try_acquire_owned() {
             tracing::debug!("refused a connection: there are too many");
@@ -219,6 +247,10 @@ impl Door {
                 Protocol::Http => connections.spawn(refuse(stream, slot)),
                 Protocol::Beanstalk => {
                     connections.spawn(turn_away(stream, b"OUT_OF_MEMORY\r\n", slot))
+                }
+                Protocol::Resp { .. } => {
+                    let word = b"-ERR max number of clients reached\r\n";
+                    connections.spawn(turn_away(stream, word, slot))
                 }
             };
         } else {
@@ -310,6 +342,23 @@ async fn beanstalk(stream: TcpStream, app: Arc<App>, _slot: OwnedSemaphorePermit
     let (peer, prepared) = (stream.peer_addr(), prepare(&stream));
     match peer.and_then(|peer| prepared.map(|()| peer)) {
         Ok(peer) => beanstalk::converse(stream, peer.to_string(), app).await,
+        Err(error) => tracing::debug!(%error, "the connection was gone at once"),
+    }
+}
+
+/// Answers what one connection asks for in Disque's commands.
+async fn resp(stream: TcpStream, app: Arc<App>, copies: u16, _slot: OwnedSemaphorePermit) {
+    let _open = app.metrics.connection();
+    let ends = || {
+        prepare(&stream)?;
+        io::Result::Ok(resp::Ends {
+            peer: stream.peer_addr()?,
+            local: stream.local_addr()?,
+            copies,
+        })
+    };
+    match ends() {
+        Ok(ends) => resp::converse(stream, ends, app).await,
         Err(error) => tracing::debug!(%error, "the connection was gone at once"),
     }
 }

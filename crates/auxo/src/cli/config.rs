@@ -66,6 +66,9 @@ pub struct Flags {
     /// Where to listen for clients of beanstalkd; 127.0.0.1:11300 unless said, or off.
     #[arg(long, value_name = "ADDRESS")]
     beanstalk: Option<String>,
+    /// Where to listen for clients of Disque; 127.0.0.1:7711 unless said, or off.
+    #[arg(long, value_name = "ADDRESS")]
+    resp: Option<String>,
     /// When an answered call is safe: always (the default), an interval such as 50ms, or os.
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     sync: Option<String>,
@@ -95,6 +98,8 @@ pub struct Config {
     pub http: SocketAddr,
     /// Where to listen for clients of beanstalkd.
     pub beanstalk: Port,
+    /// Where to listen for clients of Disque.
+    pub resp: Port,
     /// The most connections at once.
     pub connections: usize,
     /// How long running requests may go on after a stop.
@@ -152,6 +157,7 @@ impl TryFrom<&Raw> for Config {
             place: place(raw)?,
             http: raw.read(Key::Http, |text| address(text, insecure))?,
             beanstalk: port(raw, Key::Beanstalk, insecure)?,
+            resp: port(raw, Key::Resp, insecure)?,
             connections: raw.read(Key::Connections, |text| {
                 let count = args::count(text)?;
                 usize::try_from(count).map_err(|_| "is too many".into())

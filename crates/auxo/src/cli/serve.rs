@@ -50,6 +50,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     // The address first: a port that is taken leaves no new store behind.
     let listener = listen("http", config.http)?;
     let beanstalk = speak("beanstalk", config.beanstalk)?;
+    let resp = speak("resp", config.resp)?;
     let (service, risks) = open(&config).await?;
     let settings = settings(&config, &room);
     let mut server = Server::new(listener, service.clone(), settings)?;
@@ -61,6 +62,14 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
             server = server.with_beanstalk(listener);
         }
         Spoken::Not(why) => lines.push(format!("beanstalk  {why}")),
+        Spoken::Off => {}
+    }
+    match resp {
+        Spoken::At(listener) => {
+            lines.push(format!("resp   {}", listener.local_addr()?));
+            server = server.with_resp(listener, copies(&config));
+        }
+        Spoken::Not(why) => lines.push(format!("resp   {why}")),
         Spoken::Off => {}
     }
     greet(&config, &lines, server.address()?);
@@ -160,6 +169,14 @@ fn settings(config: &Config, room: &Room) -> Settings {
         descriptors: room.descriptors,
         grace: config.grace,
         ..Settings::default()
+    }
+}
+
+/// How many copies of a job there are for sure when it is answered: with `replicated`, at least one replica has confirmed it.
+fn copies(config: &Config) -> u16 {
+    match &config.place {
+        Place::Store(url) if url.durability().as_str() == "replicated" => 2,
+        Place::Store(_) | Place::Data { .. } => 1,
     }
 }
 

@@ -19,6 +19,7 @@ pub enum Key {
     Store,
     Http,
     Beanstalk,
+    Resp,
     Sync,
     Insecure,
     Connections,
@@ -28,11 +29,12 @@ pub enum Key {
 }
 
 impl Key {
-    const ALL: [Key; 10] = [
+    const ALL: [Key; 11] = [
         Key::Data,
         Key::Store,
         Key::Http,
         Key::Beanstalk,
+        Key::Resp,
         Key::Sync,
         Key::Insecure,
         Key::Connections,
@@ -48,6 +50,7 @@ impl Key {
             Key::Store => "store",
             Key::Http => "http",
             Key::Beanstalk => "beanstalk",
+            Key::Resp => "resp",
             Key::Sync => "sync",
             Key::Insecure => "insecure",
             Key::Connections => "connections",
@@ -67,6 +70,7 @@ impl Key {
             Key::Store => "",
             Key::Http => "127.0.0.1:8000",
             Key::Beanstalk => "127.0.0.1:11300",
+            Key::Resp => "127.0.0.1:7711",
             Key::Sync => "always",
             Key::Insecure => "false",
             Key::Connections => "10000",
@@ -203,6 +207,7 @@ fn given(flags: &Flags, data: Option<PathBuf>) -> Result<Vec<(Key, String)>, Fai
         (Key::Store, flags.store.clone()),
         (Key::Http, flags.http.clone()),
         (Key::Beanstalk, flags.beanstalk.clone()),
+        (Key::Resp, flags.resp.clone()),
         (Key::Sync, flags.sync.clone()),
         (Key::Insecure, insecure),
         (Key::Connections, flags.connections.clone()),

@@ -1,0 +1,145 @@
+//! Disque's commands over RESP, on the same queue.
+//!
+//! A job that was handed out is a leased one, `RETRY` is the time to run, `NACK` a failure, and a job of Disque's is tried again
+//! for as long as it lives. `session` has what a connection knows, `gather` joins commands that were sent one behind the
+//! other into few calls, `get` waits for jobs, and the other files answer a family of commands each. docs/DISQUE.md says
+//! what differs from Disque and why.
+
+mod about;
+mod cursors;
+mod gather;
+mod get;
+mod held;
+mod jobs;
+mod own;
+mod queues;
+mod session;
+mod show;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use auxo_wire::resp::{Broken, Decoder};
+use futures_util::FutureExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::cursors::Cursors;
+use self::session::{End, Session};
+use crate::app::App;
+use crate::line::{LARGE, Line, Times};
+
+/// What all connections share.
+#[derive(Default)]
+pub struct Shared {
+    /// Connections that there ever were; the last one's number.
+    connections: AtomicU64,
+    /// Connections that are open.
+    open: AtomicU64,
+    /// Commands that were asked for.
+    commands: AtomicU64,
+    /// Connections that wait for a job.
+    waiting: AtomicU64,
+    cursors: Cursors,
+}
+
+/// Both ends of a connection, and what is behind it.
+pub struct Ends {
+    /// The other side.
+    pub peer: SocketAddr,
+    /// This side.
+    pub local: SocketAddr,
+    /// How many copies of a job there are when it is answered.
+    pub copies: u16,
+}
+
+/// How many commands that were sent one behind the other are looked at together.
+const PIPELINE: usize = 1000;
+
+/// Answers the commands of one connection. What it still holds at the end comes back when its time is over, as in Disque.
+pub async fn converse<S>(socket: S, ends: Ends, app: Arc<App>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let times = Times {
+        pause: app.settings.body_time,
+        request: app.settings.idle_time,
+        stall: app.settings.stall_time,
+    };
+    let mut line = Line::new(socket, times);
+    let mut session = Session::new(app, ends);
+    let talk = AssertUnwindSafe(talk(&mut line, &mut session)).catch_unwind();
+    match talk.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a RESP connection ended"),
+        Err(_) => tracing::error!("a RESP connection panicked; the others go on"),
+    }
+    line.close().await;
+}
+
+async fn talk<S>(line: &mut Line<S>, session: &mut Session) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let app = session.app.clone();
+    let mut decoder = Decoder::new(app.service.limits().payload, session.copies);
+    let mut items = VecDeque::new();
+    let mut broken = None;
+    // Room for a large argument that is on its way.
+    let mut room = None;
+    loop {
+        while broken.is_none() && items.len() < PIPELINE {
+            match decoder.decode(&mut line.input) {
+                Ok(Some(item)) => items.push_back(item),
+                Ok(None) => break,
+                Err(error) => broken = Some(error),
+            }
+        }
+        if !items.is_empty() {
+            if let End::Closed = session.serve(line, &mut items).await? {
+                return line.flush().await;
+            }
+            if line.output.len() >= LARGE {
+                line.flush().await?;
+            }
+            continue;
+        }
+        if let Some(broken) = broken {
+            say_why(&app, &broken);
+            if let Some(reply) = broken.reply() {
+                session.say(&reply, &mut line.output);
+            }
+            return line.flush().await;
+        }
+        line.understood();
+        line.flush().await?;
+        if line.is_over() {
+            return Ok(());
+        }
+        let missing = decoder.missing();
+        if missing <= LARGE {
+            room = None;
+        } else if room.is_none() {
+            room = Some(app.room_for_body(missing).await?);
+        }
+        tokio::select! {
+            biased;
+            filled = line.fill(missing) => filled?,
+            () = app.stopped() => return Ok(()),
+        }
+    }
+}
+
+/// Says why a connection is closed.
+fn say_why(app: &App, broken: &Broken) {
+    match broken {
+        Broken::Http => {
+            app.metrics.browser();
+            tracing::warn!("closed a RESP connection that speaks HTTP");
+        }
+        Broken::Protocol(what) => tracing::debug!(what, "closed a RESP connection"),
+    }
+}

@@ -1,0 +1,187 @@
+//! What a connection knows, and what it does for each command.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use auxo_core::{Code, Error, Timestamp};
+use auxo_wire::resp::{Command, Item, Muting, Reply, Version};
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Ends;
+use super::held::Held;
+use crate::app::App;
+use crate::clock::within;
+use crate::line::{LARGE, Line};
+
+/// How it goes on after some commands.
+pub enum End {
+    /// With more of them.
+    Open,
+    /// Not at all.
+    Closed,
+}
+
+/// A connection.
+pub struct Session {
+    pub(super) app: Arc<App>,
+    pub(super) ends: Ends,
+    /// The number of the connection.
+    pub(super) id: u64,
+    /// What it is called; may be empty.
+    pub(super) name: String,
+    /// What its leases are taken under.
+    pub(super) worker: Arc<str>,
+    pub(super) version: Version,
+    pub(super) muting: Muting,
+    pub(super) held: Held,
+    pub(super) began: Timestamp,
+    /// How many copies of a job there are.
+    pub(super) copies: u16,
+}
+
+impl Session {
+    /// A new connection.
+    pub fn new(app: Arc<App>, ends: Ends) -> Session {
+        app.resp.open.fetch_add(1, Relaxed);
+        Session {
+            id: app.resp.connections.fetch_add(1, Relaxed) + 1,
+            name: String::new(),
+            worker: format!("resp {}", ends.peer).into(),
+            version: Version::default(),
+            muting: Muting::default(),
+            held: Held::default(),
+            began: app.service.now(),
+            copies: ends.copies,
+            ends,
+            app,
+        }
+    }
+
+    /// Answers commands, in their order.
+    pub async fn serve<S>(
+        &mut self,
+        line: &mut Line<S>,
+        items: &mut VecDeque<Item>,
+    ) -> io::Result<End>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.app
+            .resp
+            .commands
+            .fetch_add(items.len() as u64, Relaxed);
+        while !items.is_empty() {
+            self.gather(line, items).await?;
+            let reply = match items.pop_front() {
+                None => break,
+                Some(Item::Command(Command::GetJob(get))) => {
+                    self.get(line, get, items).await?;
+                    continue;
+                }
+                Some(Item::Command(Command::Lease(ask))) => self.lease(line, *ask).await?,
+                Some(Item::Command(Command::Quit)) => {
+                    self.say(&Reply::OK, &mut line.output);
+                    return Ok(End::Closed);
+                }
+                Some(Item::Command(command)) => match self.answer(command).await? {
+                    Some(reply) => reply,
+                    None => continue,
+                },
+                Some(Item::Wrong(reply)) => reply,
+            };
+            self.say(&reply, &mut line.output);
+            if line.output.len() >= LARGE {
+                line.flush().await?;
+            }
+        }
+        Ok(End::Open)
+    }
+
+    /// Writes the answer to a command, if it is to have one.
+    pub fn say(&mut self, reply: &Reply, output: &mut BytesMut) {
+        if self.is_heard() {
+            reply.encode(self.version, output);
+        }
+    }
+
+    /// Whether the next command is to have an answer. Asked once for each.
+    pub(super) fn is_heard(&mut self) -> bool {
+        match self.muting {
+            Muting::On => true,
+            Muting::Off => false,
+            Muting::Skip => {
+                self.muting = Muting::On;
+                false
+            }
+        }
+    }
+
+    /// Answers a command that is on its own. Some have no answer.
+    async fn answer(&mut self, command: Command) -> io::Result<Option<Reply>> {
+        let answer = match command {
+            Command::AddJob(add) => self.timely(self.add(add)).await?,
+            Command::AckJob(ids) | Command::FastAck(ids) => self.timely(self.ack(ids)).await?,
+            Command::Nack(ids) => self.timely(self.nack(ids)).await?,
+            Command::Enqueue(ids) => self.timely(self.enqueue(ids)).await?,
+            Command::Dequeue(ids) => self.timely(self.dequeue(ids)).await?,
+            Command::DelJob(ids) => self.timely(self.delete(ids)).await?,
+            Command::Working(id) => self.timely(self.working(id)).await?,
+            Command::Show(id) => self.timely(self.show(id)).await?,
+            Command::QLen(queue) => self.timely(self.length(queue)).await?,
+            Command::QPeek(queue, count) => self.timely(self.peek(queue, count)).await?,
+            Command::QStat(queue) => self.timely(self.stat(queue)).await?,
+            Command::QScan(scan) => self.timely(self.scan_queues(scan)).await?,
+            Command::JScan(scan) => self.timely(self.scan_jobs(scan)).await?,
+            Command::Pause(pause) => self.timely(self.pause(pause)).await?,
+            Command::Info(section) => self.timely(self.info(section)).await?,
+            Command::Explain(which) => self.timely(self.explain(which)).await?,
+            Command::Job(which) => self.timely(self.job(which)).await?,
+            Command::Queues(names) => self.timely(self.queues(names)).await?,
+            Command::Kick(id) => self.timely(self.kick(id)).await?,
+            Command::Cancel(id) => self.timely(self.cancel(id)).await?,
+            Command::Client(command) => return Ok(self.client(command)),
+            Command::Hello(hello) => Ok(self.hello(hello)),
+            Command::Auth { user, password } => Ok(self.auth(user.as_deref(), &password)),
+            Command::Ping(None) => Ok(Reply::Status("PONG")),
+            Command::Ping(Some(text)) | Command::Echo(text) => Ok(Reply::Bulk(text)),
+            Command::Time => Ok(self.time()),
+            Command::Command(question) => Ok(super::about::commands(question)),
+            Command::ConfigGet(names) => Ok(self.config(&names)),
+            Command::Select => Ok(Reply::OK),
+            Command::Reset => Ok(self.reset()),
+            Command::GetJob(_)
+            | Command::Quit
+            | Command::Push(_)
+            | Command::Lease(_)
+            | Command::Settle(_)
+            | Command::Extend(_) => unreachable!("answered elsewhere"),
+        };
+        Ok(Some(answer.unwrap_or_else(|error| refusal(&error))))
+    }
+
+    /// Waits for an answer of the engine, but not for ever. Whoever gets none does not know what happened, and a connection that
+    /// ends says just that.
+    pub(super) async fn timely<T>(&self, call: impl Future<Output = T>) -> io::Result<T> {
+        let answer = within(self.app.settings.answer_time, &mut None, call).await;
+        answer.map_err(|_| io::Error::other("the engine did not answer in time"))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.app.resp.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Disque's word for an error, or ours where it has none.
+pub fn refusal(error: &Error) -> Reply {
+    match error.code() {
+        Code::BadRequest => Reply::wrong(error.message()),
+        Code::QueuePaused => Reply::Error("PAUSED Queue paused in input, try later".into()),
+        _ => Reply::from(error),
+    }
+}
