@@ -3,8 +3,11 @@
 //! Each transcript is played to Auxo on a directory and on Redis, and to the original server: what is written down is what
 //! that one answers, byte for byte.
 
+mod clients;
+mod hostile;
 #[path = "../../../redis/tests/servers/mod.rs"]
 mod redis;
+mod reply;
 mod servers;
 mod transcript;
 
@@ -50,5 +53,29 @@ fn auxo_on_redis_answers_as_beanstalkd_does() {
     for (name, text) in BEANSTALK {
         let server = Auxo::on_redis(&redis.url(&format!("?prefix={name}")));
         play(name, text, server.beanstalk());
+    }
+}
+
+/// No server of Disque is played to: there is no package of it. What is written down follows its source, and docs/DISQUE.md says
+/// where it differs.
+const DISQUE: [(&str, &str); 23] = transcripts!("disque":
+    "addjob", "addjob_wrong", "getjob", "getjob_wrong", "ackjob", "fencing", "fastack", "nack", "working", "enqueue", "dequeue",
+    "deljob", "show", "qpeek", "qstat", "qscan", "jscan", "pause", "hello", "connection", "own", "pipeline", "wrong",
+);
+
+#[test]
+fn auxo_on_a_directory_answers_as_disque_does() {
+    for (name, text) in DISQUE {
+        let server = Auxo::on_a_directory();
+        play(name, text, server.resp());
+    }
+}
+
+#[test]
+fn auxo_on_redis_answers_as_disque_does() {
+    let redis = redis::Server::start(&["--appendonly", "yes"]);
+    for (name, text) in DISQUE {
+        let server = Auxo::on_redis(&redis.url(&format!("?prefix={name}")));
+        play(name, text, server.resp());
     }
 }

@@ -14,6 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Auxo {
     child: Child,
     beanstalk: SocketAddr,
+    resp: SocketAddr,
     _dir: Option<TempDir>,
 }
 
@@ -36,6 +37,8 @@ impl Auxo {
                 "127.0.0.1:0",
                 "--beanstalk",
                 "127.0.0.1:0",
+                "--resp",
+                "127.0.0.1:0",
             ])
             .args(place)
             .env_remove("AUXO_DATA")
@@ -45,27 +48,42 @@ impl Auxo {
             .unwrap();
         let mut says = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = String::new();
-        let beanstalk = loop {
+        // It says where it listens, and then what to try.
+        while !said.contains("try: ") {
             let line = says
                 .next()
                 .unwrap_or_else(|| panic!("it only said:\n{said}"));
-            let line = line.unwrap();
-            if let Some(address) = line.trim().strip_prefix("beanstalk  ") {
-                break address.parse().unwrap();
-            }
-            said = said + &line + "\n";
+            said = said + line.unwrap().trim() + "\n";
+        }
+        let address = |protocol| {
+            let address = said.lines().find_map(|line| line.strip_prefix(protocol));
+            address.unwrap().trim().parse().unwrap()
         };
+        let (beanstalk, resp) = (address("beanstalk "), address("resp "));
         // What it logs must not fill the pipe.
         std::thread::spawn(move || says.for_each(drop));
         Auxo {
             child,
             beanstalk,
+            resp,
             _dir: dir,
         }
     }
 
     pub fn beanstalk(&self) -> SocketAddr {
         self.beanstalk
+    }
+
+    pub fn resp(&self) -> SocketAddr {
+        self.resp
+    }
+
+    /// The most memory it ever had, in bytes.
+    pub fn peak(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+        words[1].parse::<u64>().unwrap() * 1024
     }
 }
 

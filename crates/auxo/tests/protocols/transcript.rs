@@ -8,6 +8,7 @@
 //! A< INSERTED {job}    must come next, with CR LF behind it
 //! A< OK                must come next, with the length of what follows
 //! A<| name: default    must come next, with LF behind it; CR LF follows the last of these
+//! A= ['a' :1]          must come next, as one reply of RESP: see `reply`
 //! A< (closed)          the server must close the connection
 //! A! close             closes it
 //! A! end               sends no more, but listens
@@ -15,6 +16,8 @@
 //!
 //! `\r`, `\n`, `\0`, `\\` and `\xNN` are the bytes they say, and `\x61*300` at the end of a line is that byte so often. `{job}` is whatever
 //! stands there when it is first seen, and the same from then on; `{*}` is anything.
+
+use crate::reply;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -60,6 +63,9 @@ pub fn play(name: &str, text: &str, server: SocketAddr) {
         } else if let Some(text) = what.strip_prefix("< ") {
             let line = player.line(who, &here);
             player.compare(text, &line, &here);
+        } else if let Some(text) = what.strip_prefix("= ") {
+            let reply = reply::read(player.connection(who), &here);
+            player.compare(text, &reply, &here);
         } else if what == "! close" {
             player.connections.remove(who);
         } else if what == "! end" {
