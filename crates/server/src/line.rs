@@ -3,7 +3,10 @@
 //! A connection without a request has no more than a small buffer, for there may be ten thousand of them. One that sends a lot
 //! gets a larger one while it does.
 
+use std::future::{Future as _, poll_fn};
 use std::io::{self, ErrorKind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -102,11 +105,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         let spare = self.input.capacity() - self.input.len();
         let read = self.socket.read_buf(&mut self.input).await?;
         self.is_over |= read == 0;
+        if read >= spare {
+            self.read_on().await?;
+        }
         self.room = match read {
             read if read >= spare => LARGE,
             read if read < SMALL => SMALL,
             _ => self.room,
         };
+        Ok(())
+    }
+
+    /// Reads more of what is there already: what was sent together is answered together, also if it did not fit into a small buffer.
+    async fn read_on(&mut self) -> io::Result<()> {
+        self.input.reserve(LARGE);
+        let mut more = pin!(self.socket.read_buf(&mut self.input));
+        let at_once = poll_fn(|cx| Poll::Ready(more.as_mut().poll(cx)));
+        if let Poll::Ready(read) = at_once.await {
+            self.is_over |= read? == 0;
+        }
         Ok(())
     }
 
