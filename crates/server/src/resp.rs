@@ -15,6 +15,8 @@ mod own;
 mod queues;
 mod session;
 mod show;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::io;

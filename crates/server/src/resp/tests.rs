@@ -1,0 +1,204 @@
+//! What commands cost the engine, and what its failures cost others.
+
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use auxo_core::engine::{
+    Ask, Audit, Catalog, Change, Engine, Extend, Extended, Message, Order, Page, Pushed, Query,
+    Settle, Settled, Steered, Which,
+};
+use auxo_core::event::Notice;
+use auxo_core::job::{Job, Leased, NewJob};
+use auxo_core::queue::QueueInfo;
+use auxo_core::{Limits, QueueName, Result, Service};
+use auxo_embedded::{Embedded, Options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::broadcast;
+
+use super::*;
+use crate::settings::Settings;
+
+/// An engine that notes what it is asked, and panics while it is told to.
+struct Watched {
+    engine: Embedded,
+    calls: Mutex<Vec<(&'static str, usize)>>,
+    is_broken: AtomicBool,
+}
+
+impl Watched {
+    fn note(&self, call: &'static str, items: usize) {
+        assert!(!self.is_broken.load(Relaxed), "a secret of the engine");
+        self.calls.lock().unwrap().push((call, items));
+    }
+}
+
+/// Writes out what `async_trait` makes of the calls of [`Engine`].
+macro_rules! calls {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $answer:ty, $count:expr;)*) => {$(
+        fn $name<'s, 'a>(
+            &'s self,
+            $($arg: $kind),*
+        ) -> Pin<Box<dyn Future<Output = Result<$answer>> + Send + 'a>>
+        where
+            's: 'a,
+            Self: 'a,
+        {
+            Box::pin(async move {
+                self.note(stringify!($name), $count);
+                self.engine.$name($($arg),*).await
+            })
+        }
+    )*};
+}
+
+impl Engine for Watched {
+    calls! {
+        push(jobs: Vec<NewJob>) -> Vec<Result<Pushed>>, jobs.len();
+        lease(ask: Ask) -> Vec<Leased>, ask.max as usize;
+        settle(items: Vec<Settle>) -> Vec<Result<Settled>>, items.len();
+        extend(items: Vec<Extend>) -> Vec<Result<Extended>>, items.len();
+        find(which: Which) -> Option<Job>, 1;
+        list(query: Query) -> Page, 1;
+        steer(order: Order) -> Steered, 1;
+        queues(names: Option<Vec<QueueName>>) -> Vec<QueueInfo>, 1;
+        change(change: Change) -> (), 1;
+        catalog() -> Catalog, 1;
+        publish(message: Message) -> Vec<Pushed>, 1;
+        audit() -> Audit, 1;
+        close() -> (), 1;
+    }
+
+    fn watch(&self) -> broadcast::Receiver<Notice> {
+        self.engine.watch()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.engine.health()
+    }
+}
+
+struct Bench {
+    app: Arc<App>,
+    engine: Arc<Watched>,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Arc::new(Watched {
+            engine: Embedded::open(dir.path(), Options::default()).unwrap(),
+            calls: Mutex::default(),
+            is_broken: AtomicBool::new(false),
+        });
+        let service = Service::new(engine.clone(), Limits::default());
+        let app = App::new(Arc::new(service), Settings::default()).unwrap();
+        Bench {
+            app: Arc::new(app),
+            engine,
+            _dir: dir,
+        }
+    }
+
+    fn connect(&self) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let here = SocketAddr::from(([127, 0, 0, 1], 7711));
+        let ends = Ends {
+            peer: here,
+            local: here,
+            copies: 1,
+        };
+        tokio::spawn(converse(server, ends, self.app.clone()));
+        client
+    }
+
+    /// What the engine was asked since the last time.
+    fn calls(&self) -> Vec<(&'static str, usize)> {
+        std::mem::take(&mut *self.engine.calls.lock().unwrap())
+    }
+}
+
+/// Sends all of it at once, and reads so many lines.
+async fn lines(client: &mut DuplexStream, sent: &str, count: usize) -> Vec<String> {
+    client.write_all(sent.as_bytes()).await.unwrap();
+    let mut lines = Vec::new();
+    let mut line = Vec::new();
+    while lines.len() < count {
+        line.push(client.read_u8().await.unwrap());
+        if line.ends_with(b"\r\n") {
+            let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
+            lines.push(text.trim_end().to_owned());
+        }
+    }
+    lines
+}
+
+#[tokio::test]
+async fn a_row_of_commands_is_one_call_of_each_kind() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    let added = lines(&mut client, &"ADDJOB q x 0\r\n".repeat(100), 100).await;
+    assert!(added.iter().all(|line| line.starts_with("+D-")));
+    assert_eq!(bench.calls(), [("push", 100)]);
+    // An array of one array of three, each with its length before it.
+    let got = lines(&mut client, &"GETJOB FROM q\r\n".repeat(100), 800).await;
+    assert_eq!(bench.calls(), [("lease", 100)]);
+    let ids = got.iter().skip(5).step_by(8);
+    let acks: String = ids.map(|id| format!("ACKJOB {id}\r\n")).collect();
+    let acked = lines(&mut client, &acks, 100).await;
+    assert_eq!(acked, vec![":1"; 100]);
+    assert_eq!(bench.calls(), [("settle", 100)]);
+}
+
+#[tokio::test]
+async fn more_than_a_call_may_have_is_several_calls() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    lines(&mut client, &"ADDJOB q x 0\r\n".repeat(1500), 1500).await;
+    let calls = bench.calls();
+    assert!(
+        calls
+            .iter()
+            .all(|(call, items)| *call == "push" && *items <= 1000)
+    );
+    assert_eq!(calls.iter().map(|(_, items)| items).sum::<usize>(), 1500);
+    // A command with more ids than a call may have.
+    let strangers = " D-00000001-AAAAAAAAAAEAAAAAAAAAAAAA-05a1".repeat(1400);
+    let counted = lines(&mut client, &format!("ACKJOB{strangers}\r\n"), 1).await;
+    assert_eq!(counted, [":0"]);
+    assert_eq!(bench.calls(), [("settle", 1000), ("settle", 400)]);
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_connection_and_no_other() {
+    let bench = Bench::new();
+    let (mut one, mut other) = (bench.connect(), bench.connect());
+    assert_eq!(lines(&mut one, "PING\r\n", 1).await, ["+PONG"]);
+    bench.engine.is_broken.store(true, Relaxed);
+    one.write_all(b"ADDJOB q x 0\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    one.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, b"");
+    bench.engine.is_broken.store(false, Relaxed);
+    assert_eq!(lines(&mut other, "QLEN q\r\n", 1).await, [":0"]);
+    assert_eq!(bench.app.resp.open.load(Relaxed), 1);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_job_is_told_when_the_server_stops() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    client
+        .write_all(b"PING\r\nGETJOB FROM q\r\n")
+        .await
+        .unwrap();
+    // It is answered before the wait begins.
+    assert_eq!(lines(&mut client, "", 1).await, ["+PONG"]);
+    bench.app.stop();
+    let told = lines(&mut client, "", 1).await;
+    assert_eq!(told, ["-LEAVING the server stops"]);
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, b"");
+}
