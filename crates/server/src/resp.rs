@@ -61,6 +61,9 @@ pub struct Ends {
 /// How many commands that were sent one behind the other are looked at together.
 const PIPELINE: usize = 1000;
 
+/// How many commands a connection keeps room for.
+const KEPT: usize = 16;
+
 /// Answers the commands of one connection. What it still holds at the end comes back when its time is over, as in Disque.
 pub async fn converse<S>(socket: S, ends: Ends, app: Arc<App>)
 where
@@ -116,6 +119,8 @@ where
             }
             return line.flush().await;
         }
+        // A connection at rest has no room for commands that it may never send again.
+        items.shrink_to(KEPT);
         line.understood();
         line.flush().await?;
         if line.is_over() {

@@ -1,8 +1,9 @@
 //! Commands that were sent one behind the other, in few calls.
 //!
-//! New jobs, and what ends or prolongs leases, do not depend on each other, so a row of them is one call of each kind, and all share
-//! one sync of the disk. Within a kind their order is kept. Anything else waits until they are answered: whatever names a
-//! job without its lease, a job that is refused from a length on, and a key, which may be free only once a job has ended.
+//! New jobs, and what ends leases or what prolongs them, do not depend on each other, so a row of them is one call of each kind, and
+//! all share one sync of the disk. Within a kind their order is kept. Anything else waits until they are answered: what ends a
+//! lease behind what prolongs one, whatever names a job without its lease, a job that is refused from a length on, and a key,
+//! which may be free only once a job has ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -139,7 +140,7 @@ impl Session {
                 row.settles.push(*settle);
                 Ok(Step::Settle)
             }
-            Command::Extend(extend) => {
+            Command::Extend(extend) if row.settles.is_empty() => {
                 row.extends.push(*extend);
                 Ok(Step::Extend)
             }
@@ -152,8 +153,9 @@ impl Session {
         self.has_room(ids.len(), row) && !ids.iter().any(|id| matches!(id, Id::Job(_)))
     }
 
+    /// Whether so many leases more can be ended in the same call. One that is prolonged before is prolonged first.
     fn has_room(&self, settles: usize, row: &Row) -> bool {
-        row.settles.len() + settles <= self.app.service.limits().batch
+        row.extends.is_empty() && row.settles.len() + settles <= self.app.service.limits().batch
     }
 
     pub(super) fn new_job(&self, add: AddJob) -> NewJob {
@@ -199,17 +201,18 @@ pub(super) fn release() -> Outcome {
     }
 }
 
-/// How many are well. A lease that is lost is just not counted; that an engine cannot say is told.
+/// How many are well. A lease that is lost is just not counted; what an engine cannot say is told.
 fn counted<T>(answers: impl Iterator<Item = Result<T>>) -> Reply {
-    let mut count = 0;
+    let (mut count, mut wrong) = (0, None);
+    // To the last one, for the next command's answers are behind it.
     for answer in answers {
         match answer {
             Ok(_) => count += 1,
             Err(error) if is_gone(&error) => {}
-            Err(error) => return refusal(&error),
+            Err(error) => wrong = wrong.or(Some(error)),
         }
     }
-    Reply::Number(count)
+    wrong.map_or(Reply::Number(count), |error| refusal(&error))
 }
 
 /// Whether an error says that there is nothing left to do.

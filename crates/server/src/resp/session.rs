@@ -75,7 +75,12 @@ impl Session {
             .commands
             .fetch_add(items.len() as u64, Relaxed);
         while !items.is_empty() {
+            let before = items.len();
             self.gather(line, items).await?;
+            if items.len() < before {
+                // What ended this row may begin the next one.
+                continue;
+            }
             let reply = match items.pop_front() {
                 None => break,
                 Some(Item::Command(Command::GetJob(get))) => {
