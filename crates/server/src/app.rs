@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::beanstalk;
 use crate::events::Hub;
+use crate::grpc;
 use crate::metrics::Metrics;
 use crate::resp;
 use crate::routes::Table;
@@ -48,6 +49,8 @@ pub struct App {
     pub beanstalk: beanstalk::Shared,
     /// What connections that speak Disque's commands share.
     pub resp: resp::Shared,
+    /// What streams of workers share.
+    pub grpc: grpc::Shared,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -68,6 +71,7 @@ impl App {
             answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             beanstalk: beanstalk::Shared::default(),
             resp: resp::Shared::default(),
+            grpc: grpc::Shared::default(),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),
             service,

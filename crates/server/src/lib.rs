@@ -1,9 +1,9 @@
-//! Auxo over HTTP.
+//! Auxo over HTTP and gRPC.
 //!
 //! [`Server`] listens on an address and answers for a [`Service`](auxo_core::Service), the same one that an embedded program
 //! calls; it adds no rule of its own about jobs. From the socket up: `server` accepts and drains, `guard` ends connections
-//! that only cost, `observe` sees every request, `routes` has one file per family of calls. Everything that can be called
-//! is in [`document`], because a route and its entry there are one registration.
+//! that only cost, `observe` sees every request, `routes` has one file per family of calls, and so has `grpc`. Everything that
+//! can be called over HTTP is in [`document`], because a route and its entry there are one registration.
 
 mod app;
 mod beanstalk;
@@ -12,6 +12,7 @@ mod document;
 mod events;
 mod extract;
 mod garbled;
+mod grpc;
 mod guard;
 mod large;
 mod line;

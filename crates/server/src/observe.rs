@@ -1,4 +1,5 @@
-//! What happens around every request: a name, a span, a count, an end, and no panic that reaches anybody else.
+//! What happens around every request, in whichever protocol: a name, a span, a count, an end, and no panic that reaches
+//! anybody else.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -17,6 +18,7 @@ use tracing::Instrument;
 
 use crate::app::App;
 use crate::clock::{Late, within};
+use crate::grpc;
 use crate::large::bounded;
 use crate::problem::Problem;
 use crate::routes::Known;
@@ -24,10 +26,49 @@ use crate::routes::Known;
 /// Names a request in logs and answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// How a caller is spoken to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// With a status and a problem.
+    Http,
+    /// With the status of a call.
+    Grpc {
+        /// Whether the call only looks.
+        looks: bool,
+    },
+}
+
+impl Voice {
+    /// Says what went wrong.
+    fn refuse(self, error: Error) -> Response {
+        match self {
+            Voice::Http => Problem::from(error).into_response(),
+            Voice::Grpc { .. } => grpc::refusal(&error),
+        }
+    }
+
+    /// Whether nothing can have been changed.
+    fn looks(self, method: &str) -> bool {
+        match self {
+            Voice::Http => method == "GET",
+            Voice::Grpc { looks } => looks,
+        }
+    }
+
+    /// The status that an answer is counted with.
+    fn status(self, response: &Response) -> StatusCode {
+        match self {
+            Voice::Http => response.status(),
+            Voice::Grpc { .. } => grpc::counted(response),
+        }
+    }
+}
+
 /// Sees a request through.
 pub async fn observe<B, F>(
     app: &App,
     route: &Known,
+    voice: Voice,
     request: Request<B>,
     serve: impl FnOnce(Request<B>) -> F,
 ) -> Response
@@ -50,7 +91,7 @@ where
         method = about.method,
         route = about.route
     );
-    let mut response = answer(app, &about, request, serve)
+    let mut response = answer(app, &about, voice, request, serve)
         .instrument(span.clone())
         .await;
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
@@ -58,7 +99,7 @@ where
         let allowed = response.headers().get(ALLOW).cloned();
         response = Problem::method(allowed).into_response();
     }
-    let (status, took) = (response.status().as_u16(), began.elapsed());
+    let (status, took) = (voice.status(&response).as_u16(), began.elapsed());
     app.metrics.answered(method, route, status, took);
     span.in_scope(|| tracing::debug!(status, ms = took.as_secs_f64() * 1e3, "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
@@ -101,6 +142,7 @@ struct About<'a> {
 async fn answer<B, F>(
     app: &App,
     about: &About<'_>,
+    voice: Voice,
     request: Request<B>,
     serve: impl FnOnce(Request<B>) -> F,
 ) -> Response
@@ -108,7 +150,7 @@ where
     F: Future<Output = Result<Response, Late>>,
 {
     if let Err(error) = check_origin(&request) {
-        return Problem::from(error).into_response();
+        return voice.refuse(error);
     }
     let About { id, method, route } = about;
     let error = match AssertUnwindSafe(serve(request)).catch_unwind().await {
@@ -116,12 +158,12 @@ where
         Ok(Err(Late)) => {
             tracing::warn!(id, method, route, "no answer from the store");
             let time = text::duration(app.settings.answer_time);
-            match *method {
-                "GET" => Error::new(
+            match voice.looks(method) {
+                true => Error::new(
                     Code::Unavailable,
                     format!("no answer from the store within {time}; try again"),
                 ),
-                _ => Error::new(
+                false => Error::new(
                     Code::UnknownOutcome,
                     format!(
                         "no answer from the store within {time}: the step may or may not have happened"
@@ -138,7 +180,7 @@ where
             )
         }
     };
-    Problem::from(error).into_response()
+    voice.refuse(error)
 }
 
 /// The caller's own name for the request, if it fits into a line of a log.
@@ -221,7 +263,7 @@ mod tests {
             .unwrap();
         let router = TowerToHyperService::new(router);
         let route = app.routes.none();
-        let response = observe(&app, route, request, |request| {
+        let response = observe(&app, route, Voice::Http, request, |request| {
             routed(&app, &router, route, request)
         })
         .await;

@@ -30,8 +30,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::app::App;
 use crate::beanstalk;
+use crate::grpc::{self, Room, Services};
 use crate::guard::{Guard, Running, Traffic};
-use crate::observe::{observe, routed};
+use crate::observe::{Voice, observe, routed};
 use crate::problem::Problem;
 use crate::resp;
 use crate::routes;
@@ -196,6 +197,7 @@ enum Protocol {
 struct Door {
     app: Arc<App>,
     router: TowerToHyperService<Router>,
+    services: Arc<Services>,
     builder: Arc<Builder<TokioExecutor>>,
     slots: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
@@ -210,6 +212,7 @@ impl Door {
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             builder: Arc::new(builder()),
             router: TowerToHyperService::new(router),
+            services: Arc::new(Services::new(&app)),
             told: Cell::new(None),
             app,
         }
@@ -234,8 +237,12 @@ impl Door {
             let app = self.app.clone();
             match protocol {
                 Protocol::Http => {
-                    let (router, builder) = (self.router.clone(), self.builder.clone());
-                    connections.spawn(converse(stream, app, router, builder, slot))
+                    let answers = Answers {
+                        router: self.router.clone(),
+                        services: self.services.clone(),
+                    };
+                    let builder = self.builder.clone();
+                    connections.spawn(converse(stream, app, answers, builder, slot))
                 }
                 Protocol::Beanstalk => connections.spawn(beanstalk(stream, app, slot)),
                 Protocol::Resp { copies } => connections.spawn(resp(stream, app, copies, slot)),
@@ -292,11 +299,18 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
+/// What requests are answered by.
+#[derive(Clone)]
+struct Answers {
+    router: TowerToHyperService<Router>,
+    services: Arc<Services>,
+}
+
 /// Answers the requests of one connection.
 async fn converse(
     stream: TcpStream,
     app: Arc<App>,
-    router: TowerToHyperService<Router>,
+    answers: Answers,
     builder: Arc<Builder<TokioExecutor>>,
     _slot: OwnedSemaphorePermit,
 ) {
@@ -309,18 +323,29 @@ async fn converse(
     let io = TokioIo::new(Guard::new(stream, traffic.clone(), app.clone()));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let mut running = traffic.begin();
-        let (app, router) = (app.clone(), router.clone());
+        let (app, answers) = (app.clone(), answers.clone());
         async move {
-            let (route, hot) = app.routes.find(request.method(), request.uri().path());
             let clock = &mut running.clock;
-            let answer = observe(&app, route, request, async |request| match hot {
-                Some(hot) => hot.answer(&app, clock, request).await,
+            let mut answer = if grpc::speaks(request.headers()) {
                 // In a box, or it would make the others large.
-                None => Box::pin(routed(&app, &router, route, request)).await,
-            })
-            .await;
+                Box::pin(answers.services.answer(&app, clock, request)).await
+            } else {
+                let (route, hot) = app.routes.find(request.method(), request.uri().path());
+                observe(
+                    &app,
+                    route,
+                    Voice::Http,
+                    request,
+                    async |request| match hot {
+                        Some(hot) => hot.answer(&app, clock, request).await,
+                        None => Box::pin(routed(&app, &answers.router, route, request)).await,
+                    },
+                )
+                .await
+            };
             running.answered(answer.status());
-            Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, running)))
+            let room = answer.extensions_mut().remove();
+            Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, running, room)))
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
@@ -419,11 +444,14 @@ struct Tracked {
     running: Running,
     /// Whether all of it is there, and only the client is waited for.
     is_whole: bool,
+    /// The memory that it takes until it is sent.
+    _room: Option<Room>,
 }
 
 impl Tracked {
-    fn new(body: Body, mut running: Running) -> Tracked {
-        let is_whole = body.size_hint().exact().is_some_and(|length| length > 0);
+    fn new(body: Body, mut running: Running, room: Option<Room>) -> Tracked {
+        // A message of gRPC does not say how long it is, but whoever has room for it has all of it.
+        let is_whole = room.is_some() || body.size_hint().exact().is_some_and(|length| length > 0);
         if is_whole {
             running.sends();
         }
@@ -431,6 +459,7 @@ impl Tracked {
             body,
             running,
             is_whole,
+            _room: room,
         }
     }
 }

@@ -1,0 +1,120 @@
+//! What happens, as it happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auxo_core::{Error, QueueName};
+use auxo_proto::v1;
+use auxo_proto::v1::events_server::Events;
+use auxo_proto::v1::watch_response::Gap;
+use futures_util::{FutureExt, stream};
+use tokio::time::timeout;
+use tonic::{Request, Status};
+
+use super::outlet::{Streamed, isolated};
+use super::{Api, Reply, refused};
+use crate::app::App;
+use crate::events::{Start, Told, Watcher};
+
+/// How often a quiet stream shows that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How many notices go in one message.
+const MOST: usize = 256;
+
+#[tonic::async_trait]
+impl Events for Api {
+    type WatchStream = Streamed<v1::WatchResponse>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Reply<Self::WatchStream> {
+        let asked = request.into_inner();
+        let wrong = |error: Error| Error::bad_request(format!("queue: {}", error.message()));
+        let queue = asked.queue.as_deref().map(QueueName::new).transpose();
+        let start = match asked.run {
+            run if run.is_empty() => Start::Now,
+            run if run == self.app.run => Start::After(asked.after),
+            _ => Start::Restarted,
+        };
+        let telling = Telling {
+            queue: queue.map_err(wrong).map_err(refused)?,
+            watcher: self.app.hub.watch(start),
+            app: self.app.clone(),
+            begun: false,
+            held: None,
+            until: asked.after,
+        };
+        let told = stream::unfold(telling, |mut telling| async move {
+            let message = telling.next().await?;
+            Some((Ok::<_, Status>(message), telling))
+        });
+        Ok(tonic::Response::new(isolated(told)))
+    }
+}
+
+struct Telling {
+    app: Arc<App>,
+    watcher: Watcher,
+    queue: Option<QueueName>,
+    begun: bool,
+    /// What did not go into the message before.
+    held: Option<Told>,
+    until: u64,
+}
+
+impl Telling {
+    /// The next message, or the end when the server stops.
+    async fn next(&mut self) -> Option<v1::WatchResponse> {
+        let mut message = v1::WatchResponse {
+            run: self.app.run.clone(),
+            until: self.until,
+            ..v1::WatchResponse::default()
+        };
+        // The first one says that the stream is open.
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some(message);
+        }
+        let mut told = self.held.take();
+        if told.is_none() {
+            let next = tokio::select! {
+                next = timeout(HEARTBEAT, self.watcher.next()) => next,
+                () = self.app.stopped() => return None,
+            };
+            told = next.ok();
+        }
+        while let Some(one) = told.take() {
+            // A gap stands before the notices of its message.
+            if matches!(one, Told::Missed { .. }) && !message.notices.is_empty() {
+                self.held = Some(one);
+                break;
+            }
+            self.tell(&mut message, one);
+            if message.notices.len() < MOST {
+                told = self.watcher.next().now_or_never();
+            }
+        }
+        self.until = message.until;
+        Some(message)
+    }
+
+    fn tell(&self, message: &mut v1::WatchResponse, told: Told) {
+        match told {
+            Told::Notice(notice) => {
+                message.until = notice.sequence;
+                if self.queue.as_ref().is_none_or(|q| *q == notice.queue) {
+                    message.notices.push((&notice).into());
+                }
+            }
+            Told::Missed {
+                count,
+                until,
+                restarted,
+            } => {
+                message.until = until;
+                let gap = message.gap.get_or_insert_default();
+                *gap = Gap {
+                    missed: gap.missed + count,
+                    restarted: gap.restarted || restarted,
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What callers are held to, and what they cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use auxo_proto::v1;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::bench::{Bench, Worker, job, within};
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_refused_and_nothing_is_kept() {
+    let bench = Bench::with(|settings| settings.body = 1000).await;
+    let jobs = vec![job("mail", vec![7; 2000])];
+    let status = within(bench.jobs().push(v1::PushRequest { jobs })).await;
+    assert_eq!(status.unwrap_err().code(), tonic::Code::OutOfRange);
+    assert_eq!(bench.counts("mail").await.ready, 0);
+}
+
+#[tokio::test]
+async fn a_payload_over_the_limit_is_refused_alone() {
+    let bench = Bench::start().await;
+    let jobs = vec![job("mail", vec![7; (1 << 20) + 1]), job("mail", "x")];
+    let answer = within(bench.jobs().push(v1::PushRequest { jobs })).await;
+    let results = answer.unwrap().into_inner().results;
+    let Some(v1::push_result::Result::Error(error)) = &results[0].result else {
+        panic!("{results:?}");
+    };
+    assert_eq!(error.code, "too_large");
+    assert_eq!(bench.counts("mail").await.ready, 1);
+}
+
+#[tokio::test]
+async fn messages_find_no_room_when_there_is_none_and_give_back_what_they_took() {
+    let bench = Bench::with(|settings| settings.bodies = 64 << 10).await;
+    let large = || v1::PushRequest {
+        jobs: vec![job("mail", vec![7; 100 << 10])],
+    };
+    let status = within(bench.jobs().push(large())).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    assert_eq!(status.metadata().get("auxo-code").unwrap(), "unavailable");
+    // A stream of any length needs room for one message at a time.
+    let message = |_| v1::PushRequest {
+        jobs: vec![job("mail", vec![7; 10 << 10])],
+    };
+    let messages = futures_util::stream::iter((0..50).map(message));
+    let answers = within(bench.jobs().push_stream(messages)).await;
+    let mut answers = answers.unwrap().into_inner();
+    let mut kept = 0;
+    while let Some(answer) = within(answers.message()).await.unwrap() {
+        kept += answer.results.len();
+    }
+    assert_eq!(kept, 50);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_for_the_room_is_refused() {
+    let bench = Bench::with(|settings| settings.answers = 64 << 10).await;
+    let jobs = vec![job("mail", vec![7; 100 << 10])];
+    within(bench.jobs().push(v1::PushRequest { jobs }))
+        .await
+        .unwrap();
+    let request = v1::ListJobsRequest::default();
+    let status = within(bench.jobs().list(request)).await.unwrap_err();
+    assert_eq!(status.metadata().get("auxo-code").unwrap(), "too_large");
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_read_gets_no_more_than_its_credit() {
+    let bench = Bench::start().await;
+    let jobs = (0..50).map(|_| job("mail", vec![7; 1 << 20])).collect();
+    within(bench.jobs().push(v1::PushRequest { jobs }))
+        .await
+        .unwrap();
+    let worker = Worker::start(&bench, "mail", 3).await;
+    within(async {
+        while bench.counts("mail").await.leased < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // It says a lot and reads nothing; others go on.
+    for _ in 0..16 {
+        let settle = v1::Settle {
+            token: "1-1-0000000000000001".into(),
+            outcome: Some(v1::settle::Outcome::Ack(Default::default())),
+        };
+        let _ = worker.say.try_send(v1::WorkRequest {
+            settle: vec![settle; 500],
+            ..v1::WorkRequest::default()
+        });
+    }
+    bench.push("other", 1).await;
+    let counts = bench.counts("mail").await;
+    assert_eq!((counts.leased, counts.ready), (3, 47));
+}
+
+#[tokio::test]
+async fn an_unknown_method_and_an_unknown_service_are_told_apart_from_failures() {
+    let bench = Bench::start().await;
+    for path in ["/auxo.v1.Jobs/Fly", "/auxo.v2.Jobs/Push", "/v1/queues"] {
+        let mut client = tonic::client::Grpc::new(bench.channel());
+        client.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<v1::PushRequest, v1::PushResponse>::default();
+        let request = tonic::Request::new(v1::PushRequest::default());
+        let call = client.unary(request, path.parse().unwrap(), codec);
+        let status = within(call).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unimplemented, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn without_its_content_type_a_path_of_grpc_is_nothing_that_http_has() {
+    let bench = Bench::start().await;
+    let mut stream = TcpStream::connect(bench.address).await.unwrap();
+    let head = "POST /auxo.v1.Jobs/Push HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    within(stream.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+#[tokio::test]
+async fn calls_are_counted_with_their_outcome() {
+    let bench = Bench::start().await;
+    bench.push("mail", 1).await;
+    let request = v1::GetJobRequest::default();
+    within(bench.jobs().get(request)).await.unwrap_err();
+    let mut stream = TcpStream::connect(bench.address).await.unwrap();
+    let head = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    within(stream.read_to_string(&mut text)).await.unwrap();
+    for line in [
+        "auxo_http_requests_total{method=\"POST\",route=\"/auxo.v1.Jobs/Push\",status=\"200\"} 1",
+        "auxo_http_requests_total{method=\"POST\",route=\"/auxo.v1.Jobs/Get\",status=\"400\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_costs_its_call_and_nothing_else() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let switch = broken.clone();
+    let bench = Bench::around(
+        |engine| {
+            Arc::new(brittle::Brittle {
+                engine,
+                broken: switch,
+            })
+        },
+        |_| (),
+    )
+    .await;
+    // All on one connection, so that one call could take the others with it.
+    let channel = bench.channel();
+    let mut jobs = v1::jobs_client::JobsClient::new(channel.clone());
+    let mut worker = Worker::start(&bench, "mail", 1).await;
+    broken.store(true, SeqCst);
+    let request = v1::PushRequest {
+        jobs: vec![job("mail", "x")],
+    };
+    let status = within(jobs.push(request.clone())).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Internal);
+    assert_eq!(status.metadata().get("auxo-code").unwrap(), "internal");
+    assert!(!status.message().contains("secret"), "{status}");
+    let streamed = jobs.push_stream(futures_util::stream::iter([request.clone()]));
+    let mut streamed = within(streamed).await.unwrap().into_inner();
+    let status = within(streamed.message()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Internal);
+    worker
+        .say(v1::WorkRequest {
+            settle: vec![v1::Settle {
+                token: "1-1-0000000000000001".into(),
+                outcome: Some(v1::settle::Outcome::Ack(Default::default())),
+            }],
+            ..v1::WorkRequest::default()
+        })
+        .await;
+    let status = worker.next().await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Internal);
+    broken.store(false, SeqCst);
+    assert!(within(jobs.push(request)).await.is_ok());
+}
+
+mod brittle {
+    //! An engine that panics in its calls while it is told to.
+
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use auxo_core::engine::*;
+    use auxo_core::event::Notice;
+    use auxo_core::job::{Job, Leased, NewJob};
+    use auxo_core::queue::QueueInfo;
+    use auxo_core::{QueueName, Result};
+    use auxo_embedded::Embedded;
+    use tokio::sync::broadcast;
+
+    pub struct Brittle {
+        pub engine: Embedded,
+        pub broken: Arc<AtomicBool>,
+    }
+
+    impl Brittle {
+        fn hold(&self) {
+            assert!(!self.broken.load(SeqCst), "a secret of the engine");
+        }
+    }
+
+    #[tonic::async_trait]
+    impl Engine for Brittle {
+        async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
+            self.hold();
+            self.engine.push(jobs).await
+        }
+        async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
+            self.hold();
+            self.engine.lease(ask).await
+        }
+        async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
+            self.hold();
+            self.engine.settle(items).await
+        }
+        async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+            self.engine.extend(items).await
+        }
+        async fn find(&self, which: Which) -> Result<Option<Job>> {
+            self.engine.find(which).await
+        }
+        async fn list(&self, query: Query) -> Result<Page> {
+            self.engine.list(query).await
+        }
+        async fn steer(&self, order: Order) -> Result<Steered> {
+            self.engine.steer(order).await
+        }
+        async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
+            self.engine.queues(names).await
+        }
+        async fn change(&self, change: Change) -> Result<()> {
+            self.engine.change(change).await
+        }
+        async fn catalog(&self) -> Result<Catalog> {
+            self.engine.catalog().await
+        }
+        async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
+            self.engine.publish(message).await
+        }
+        async fn audit(&self) -> Result<Audit> {
+            self.engine.audit().await
+        }
+        fn watch(&self) -> broadcast::Receiver<Notice> {
+            self.engine.watch()
+        }
+        fn health(&self) -> Result<()> {
+            self.engine.health()
+        }
+        async fn close(&self) -> Result<()> {
+            self.engine.close().await
+        }
+    }
+}

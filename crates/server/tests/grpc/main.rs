@@ -1,0 +1,10 @@
+//! The server over gRPC, with the client that others use.
+
+mod about;
+mod bench;
+mod bounds;
+mod calls;
+mod refusals;
+mod stop;
+mod streams;
+mod work;
