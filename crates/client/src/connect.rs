@@ -4,12 +4,14 @@ use std::sync::Arc;
 #[cfg(feature = "http")]
 use std::time::Duration;
 
-#[cfg(not(all(feature = "http", feature = "redis")))]
+#[cfg(not(all(feature = "grpc", feature = "http", feature = "redis")))]
 use auxo_core::Error;
 use auxo_core::limits::Limits;
 use auxo_core::service::Service;
 use auxo_core::{Engine, Result};
 
+#[cfg(feature = "grpc")]
+use crate::grpc::GrpcRemote;
 use crate::handle::Auxo;
 #[cfg(feature = "http")]
 use crate::remote::{Remote, Settings};
@@ -65,6 +67,17 @@ impl Connector {
                 "this program was built without the feature `redis`",
             ));
         }
+        if url.starts_with("grpc") {
+            #[cfg(feature = "grpc")]
+            return Ok(Arc::new(GrpcRemote::with_settings(
+                url,
+                self.settings.clone(),
+            )?));
+            #[cfg(not(feature = "grpc"))]
+            return Err(Error::bad_request(
+                "this program was built without the feature `grpc`",
+            ));
+        }
         #[cfg(feature = "http")]
         return Ok(Arc::new(Remote::with_settings(url, self.settings.clone())?));
         #[cfg(not(feature = "http"))]
@@ -75,8 +88,8 @@ impl Connector {
 }
 
 impl Auxo {
-    /// A handle to a server, such as `http://127.0.0.1:8000`, or to a Redis or Valkey without any server in between:
-    /// `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…`. It must be used within a tokio runtime.
+    /// A handle to a server, such as `http://127.0.0.1:8000` or, over gRPC, `grpc://127.0.0.1:8000`; or to a Redis or Valkey without
+    /// any server in between: `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…`. It must be used within a tokio runtime.
     ///
     /// To a server nothing is sent before the first call. Connections are kept and shared by all clones. Reading, and pushing jobs that
     /// have a [key](crate::Draft::key), is tried again when the server does not answer. Any other call that was sent and got

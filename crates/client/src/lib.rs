@@ -35,6 +35,8 @@ mod builder;
 #[cfg(any(feature = "http", feature = "redis"))]
 mod connect;
 mod draft;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod handle;
 mod lease;
 mod payload;
@@ -48,6 +50,8 @@ pub use builder::Builder;
 #[cfg(any(feature = "http", feature = "redis"))]
 pub use connect::Connector;
 pub use draft::{Draft, Plan};
+#[cfg(feature = "grpc")]
+pub use grpc::GrpcRemote;
 pub use handle::Auxo;
 pub use lease::{Lease, Request};
 pub use queue::Queue;

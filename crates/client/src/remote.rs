@@ -1,11 +1,11 @@
 //! A server as an engine: every call of the contract over HTTP.
 
-mod address;
-mod batch;
-mod events;
-mod link;
-mod pool;
-mod settings;
+pub(crate) mod address;
+pub(crate) mod batch;
+pub(crate) mod events;
+pub(crate) mod link;
+pub(crate) mod pool;
+pub(crate) mod settings;
 mod take;
 
 use std::collections::BTreeMap;

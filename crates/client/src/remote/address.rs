@@ -8,7 +8,7 @@ use hyper::header::HeaderValue;
 
 /// The checked URL of a server.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
+pub(crate) struct Address {
     url: String,
     /// What is resolved and dialled.
     pub host: String,
@@ -22,22 +22,49 @@ pub(super) struct Address {
 impl Address {
     /// Checks a URL such as `http://127.0.0.1:8000`.
     pub fn parse(url: &str) -> Result<Address> {
+        Address::with_scheme("http", url)
+    }
+
+    /// Checks a URL such as `grpc://127.0.0.1:8000`. A path has no place in it: the services have theirs.
+    #[cfg(feature = "grpc")]
+    pub fn parse_grpc(url: &str) -> Result<Address> {
+        let address = Address::with_scheme("grpc", url)?;
+        match address.prefix.is_empty() {
+            true => Ok(address),
+            false => Err(Error::bad_request(format!(
+                "server {:?} has a path in it, which gRPC does not have; write it like grpc://127.0.0.1:8000",
+                address.url
+            ))),
+        }
+    }
+
+    /// The address as a request begins with it.
+    #[cfg(feature = "grpc")]
+    pub fn origin(&self) -> Result<Uri> {
+        let authority = self.authority.to_str().unwrap_or_default();
+        let origin = Uri::builder().scheme("http").authority(authority);
+        let wrong = |_| Error::bad_request(format!("server {:?} names no good host", self.url));
+        origin.path_and_query("/").build().map_err(wrong)
+    }
+
+    fn with_scheme(scheme: &str, url: &str) -> Result<Address> {
         let wrong = |problem: &str| {
             let url: String = url.chars().take(200).collect();
             Error::bad_request(format!(
-                "server {url:?} {problem}; write it like http://127.0.0.1:8000"
+                "server {url:?} {problem}; write it like {scheme}://127.0.0.1:8000"
             ))
         };
         let uri: Uri = url.parse().map_err(|_| wrong("is not a URL"))?;
         match uri.scheme_str() {
-            Some("http") => {}
+            Some(named) if named == scheme => {}
             Some("https") => {
                 return Err(wrong(
                     "asks for TLS, which this client does not speak yet: use http, through a tunnel or a proxy if need be",
                 ));
             }
+            Some(_) if scheme == "grpc" => return Err(wrong("is not a grpc URL")),
             Some(_) => return Err(wrong("is not an http URL")),
-            None => return Err(wrong("does not begin with http://")),
+            None => return Err(wrong(&format!("does not begin with {scheme}://"))),
         }
         let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
         if authority.as_str().contains('@') {
@@ -57,7 +84,7 @@ impl Address {
                 .ok_or_else(|| wrong("has no good port"))?,
         };
         Ok(Address {
-            url: format!("http://{authority}{}", uri.path().trim_end_matches('/')),
+            url: format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')),
             host: host.trim_matches(['[', ']']).to_owned(),
             port,
             authority: HeaderValue::from_str(authority.as_str())
@@ -82,7 +109,7 @@ impl fmt::Display for Address {
 }
 
 /// A text as one segment of a path, or as a part of a query.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

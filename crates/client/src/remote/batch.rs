@@ -9,9 +9,9 @@ use hyper::Method;
 use super::link::{Call, Effect, Link};
 
 /// Items of one request: the limit of a server.
-pub(super) const MOST_ITEMS: usize = 1000;
+pub(crate) const MOST_ITEMS: usize = 1000;
 /// Bytes of one request, unless a single item has more: far below what a server takes.
-const MOST_BYTES: usize = 4 << 20;
+pub(crate) const MOST_BYTES: usize = 4 << 20;
 
 /// A part of a batch that goes in one request.
 pub(super) struct Piece {
@@ -23,7 +23,7 @@ pub(super) struct Piece {
 }
 
 /// Cuts a list into runs of items, each within the limits.
-pub(super) fn cut(sizes: &[usize]) -> Vec<Range<usize>> {
+pub(crate) fn cut(sizes: &[usize]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (place, size) in sizes.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Link {
 }
 
 /// Whether trying the next piece would be in vain, or would overtake this one when it is tried again.
-fn is_away(error: &Error) -> bool {
+pub(crate) fn is_away(error: &Error) -> bool {
     matches!(
         error.code(),
         Code::Unavailable | Code::UnknownOutcome | Code::RateLimited
@@ -143,7 +143,7 @@ fn is_away(error: &Error) -> bool {
 }
 
 /// The key is taken, perhaps by this very push.
-fn own_double(error: Error) -> Error {
+pub(crate) fn own_double(error: Error) -> Error {
     let message = format!(
         "{}, perhaps by this push itself: the answer to its first try was lost",
         error.message()

@@ -19,13 +19,13 @@ use super::link::AGENT;
 use super::pool::Pool;
 
 /// How many notices a watcher may fall behind before it misses some.
-const KEPT: usize = 16_384;
+pub(crate) const KEPT: usize = 16_384;
 /// A server is heard of every 15 s; after three times that long it is gone.
-const SILENCE: Duration = Duration::from_secs(45);
+pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 /// Bytes of one line, at most.
 const MOST_LINE: usize = 1 << 20;
 /// The waits before the stream is opened again.
-const WAITS: Backoff = Backoff::Exponential {
+pub(crate) const WAITS: Backoff = Backoff::Exponential {
     base: Duration::from_millis(200),
     factor: 2.0,
     cap: Duration::from_secs(5),

@@ -38,7 +38,7 @@ const PARTING: Duration = Duration::from_secs(5);
 
 /// What sending a call twice would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// It only reads.
     None,
     /// It changes something, and the same again changes nothing more.
@@ -193,7 +193,7 @@ impl Link {
                     let retry = status == StatusCode::SERVICE_UNAVAILABLE
                         && call.effect != Effect::Once
                         && !self.is_gone(&call);
-                    match retry && self.rest(tried, deadline).await {
+                    match retry && rest(tried, deadline).await {
                         true => continue,
                         false => return self.verdict(&call, status, body, doubt),
                     }
@@ -209,22 +209,11 @@ impl Link {
             if self.is_gone(&call) {
                 return Err(self.over());
             }
-            if !again || !self.rest(tried, deadline).await {
+            if !again || !rest(tried, deadline).await {
                 return Err(self.lost(&call, lost, doubt));
             }
         }
         Err(self.over())
-    }
-
-    /// Waits before the next try; false when there is none.
-    async fn rest(&self, tried: u32, deadline: Instant) -> bool {
-        // Without dice all clients wait alike, which is no reason to give up.
-        let wait = retry::wait(tried, &WAITS, getrandom::u64().unwrap_or(u64::MAX));
-        if tried >= TRIES || Instant::now() + wait >= deadline {
-            return false;
-        }
-        sleep(wait).await;
-        true
     }
 
     async fn attempt(
@@ -375,6 +364,17 @@ impl Link {
         };
         Error::new(code, message)
     }
+}
+
+/// Waits before the next try of a call; false when there is none.
+pub(crate) async fn rest(tried: u32, deadline: Instant) -> bool {
+    // Without dice all clients wait alike, which is no reason to give up.
+    let wait = retry::wait(tried, &WAITS, getrandom::u64().unwrap_or(u64::MAX));
+    if tried >= TRIES || Instant::now() + wait >= deadline {
+        return false;
+    }
+    sleep(wait).await;
+    true
 }
 
 pub(super) const AGENT: &str = concat!("auxo-client/", env!("CARGO_PKG_VERSION"));

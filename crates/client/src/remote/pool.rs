@@ -154,7 +154,7 @@ impl Line {
 }
 
 /// What happened to a connection, with the reason of the system if there is one.
-pub(super) fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn reason(error: &(dyn std::error::Error + 'static)) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

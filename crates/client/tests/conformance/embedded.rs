@@ -9,14 +9,14 @@ use auxo_core::clock::ManualClock;
 use auxo_embedded::disk::SimDisk;
 use auxo_embedded::{Embedded, Options};
 
-use crate::served::Served;
+use crate::served::{Over, Served};
 
-async fn make() -> Bench {
-    bench(SimDisk::new(), ManualClock::at(1_700_000_000_000))
+async fn make(over: Over) -> Bench {
+    bench(over, SimDisk::new(), ManualClock::at(1_700_000_000_000))
 }
 
 /// Small segments, so that sealing, checkpoints and compaction happen in every test.
-fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
+fn bench(over: Over, disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
     let options = Options {
         segment_size: 64 << 10,
         clock: Some(clock.clone()),
@@ -24,7 +24,7 @@ fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
         ..Options::default()
     };
     let engine = Arc::new(Embedded::on(Arc::new(disk.clone()), options).expect("the store opens"));
-    let served = Served::new(engine.clone(), clock.clone());
+    let served = Served::new(over, engine.clone(), clock.clone());
     let client = served.client.clone();
     let running = Arc::new(Mutex::new(Some(served)));
     let again = clock.clone();
@@ -38,10 +38,28 @@ fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
             Box::pin(async move {
                 served.expect("a server that runs").stop().await;
                 engine.close().await.expect("the store closes");
-                bench(disk, clock)
+                bench(over, disk, clock)
             })
         })),
     }
 }
 
-auxo_conformance::suite!(make, restarts, steady);
+mod http {
+    use super::*;
+
+    async fn served() -> Bench {
+        make(Over::Http).await
+    }
+
+    auxo_conformance::suite!(served, restarts, steady);
+}
+
+mod grpc {
+    use super::*;
+
+    async fn served() -> Bench {
+        make(Over::Grpc).await
+    }
+
+    auxo_conformance::suite!(served, restarts, steady);
+}

@@ -5,17 +5,35 @@ use std::sync::Arc;
 use auxo_conformance::{Bench, ModelEngine};
 use auxo_core::clock::ManualClock;
 
-use crate::served::Served;
+use crate::served::{Over, Served};
 
-async fn make() -> Bench {
+async fn make(over: Over) -> Bench {
     let clock = ManualClock::at(1_700_000_000_000);
     let engine = Arc::new(ModelEngine::new(clock.clone()));
     Bench {
-        engine: Served::new(engine, clock.clone()).client,
+        engine: Served::new(over, engine, clock.clone()).client,
         clock,
         reopen: None,
         steady: true,
     }
 }
 
-auxo_conformance::suite!(make, steady);
+mod http {
+    use super::*;
+
+    async fn served() -> Bench {
+        make(Over::Http).await
+    }
+
+    auxo_conformance::suite!(served, steady);
+}
+
+mod grpc {
+    use super::*;
+
+    async fn served() -> Bench {
+        make(Over::Grpc).await
+    }
+
+    auxo_conformance::suite!(served, steady);
+}

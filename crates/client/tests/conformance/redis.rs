@@ -6,11 +6,20 @@ use auxo_conformance::Bench;
 use auxo_core::clock::ManualClock;
 use auxo_redis::{Options, RedisEngine};
 
-use crate::served::Served;
+use crate::served::{Over, Served};
 use crate::servers::Single;
 
 #[test]
 fn a_server_on_redis_keeps_the_contract() {
+    keeps_the_contract(Over::Http);
+}
+
+#[test]
+fn a_server_on_redis_keeps_the_contract_over_grpc() {
+    keeps_the_contract(Over::Grpc);
+}
+
+fn keeps_the_contract(over: Over) {
     let redis = Single::start(&[]);
     let stores = std::cell::Cell::new(0);
     let make = async || {
@@ -23,7 +32,7 @@ fn a_server_on_redis_keeps_the_contract() {
         let engine = RedisEngine::open(&url.parse().expect("a good URL"), options).await;
         let engine = Arc::new(engine.expect("the store opens"));
         Bench {
-            engine: Served::new(engine, clock.clone()).client,
+            engine: Served::new(over, engine, clock.clone()).client,
             clock,
             reopen: None,
             steady: false,

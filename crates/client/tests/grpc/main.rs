@@ -1,0 +1,5 @@
+//! The client over gRPC when things go wrong on the way, and how few messages it needs when they do not.
+
+mod gathering;
+mod road;
+mod trouble;
