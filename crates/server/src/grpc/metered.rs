@@ -106,11 +106,13 @@ pub struct Metering {
 impl Metering {
     /// Reads this body so.
     pub fn over(self, body: Incoming) -> Metered {
+        // A stream may be quiet for as long as it likes; whoever has one thing to say says it.
+        let since = (!self.is_stream).then(Instant::now);
         Metered {
             body,
             metering: self,
             place: Place::default(),
-            since: None,
+            since,
             clock: None,
         }
     }
@@ -121,7 +123,7 @@ pub struct Metered {
     body: Incoming,
     metering: Metering,
     place: Place,
-    /// Since when a message is under way.
+    /// Since when a message is under way, or waited for.
     since: Option<Instant>,
     clock: Option<Clock>,
 }

@@ -7,7 +7,10 @@ use auxo_core::{Code, Error};
 use auxo_proto::status_of;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use tokio::sync::mpsc;
-use tonic::Status;
+use tokio::time::timeout;
+use tonic::{Status, Streaming};
+
+use crate::app::App;
 
 /// What a call streams to its client.
 pub type Streamed<T> = BoxStream<'static, Result<T, Status>>;
@@ -21,6 +24,16 @@ impl<T> Stream for Outlet<T> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(cx)
     }
+}
+
+/// The first message of a stream that begins with one, which may take as long as a body.
+pub async fn first<T>(app: &App, inbound: &mut Streaming<T>) -> Result<Option<T>, Status> {
+    let late = |_| {
+        let error = Error::bad_request("the first message did not arrive in time");
+        status_of(&error)
+    };
+    let first = timeout(app.settings.body_time, inbound.message()).await;
+    first.map_err(late)?
 }
 
 /// What a panic is told as: what it said may hold payloads, and has printed itself.

@@ -7,7 +7,7 @@ use auxo_proto::v1::workers_server::Workers;
 use auxo_proto::{result, settles, v1};
 use tonic::{Request, Streaming};
 
-use super::outlet::Streamed;
+use super::outlet::{Streamed, first};
 use super::{Api, Reply, refused, whole, work};
 use crate::app::App;
 
@@ -28,7 +28,7 @@ impl Workers for Api {
         let mut inbound = request.into_inner();
         let missing =
             || Error::bad_request("queues: the stream ended before it asked for anything");
-        let first = inbound.message().await?.ok_or_else(missing);
+        let first = first(&self.app, &mut inbound).await?.ok_or_else(missing);
         let ask = first.and_then(Ask::try_from).map_err(refused)?;
         let jobs = tokio::select! {
             biased;

@@ -1,12 +1,15 @@
 //! What callers are held to, and what they cost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use auxo_proto::v1;
+use auxo_server::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use self::brittle::{Brittle, Manners};
 use super::bench::{Bench, Worker, job, within};
 
 #[tokio::test]
@@ -140,25 +143,82 @@ async fn calls_are_counted_with_their_outcome() {
     }
 }
 
+/// A server whose engine misbehaves when it is told to.
+async fn misbehaving(adjust: impl FnOnce(&mut Settings)) -> (Bench, Arc<Manners>) {
+    let manners = Arc::new(Manners::default());
+    let told = manners.clone();
+    let wrap = |engine| -> Arc<dyn auxo_core::Engine> {
+        Arc::new(Brittle {
+            engine,
+            manners: told,
+        })
+    };
+    (Bench::around(wrap, adjust).await, manners)
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_an_unknown_outcome() {
+    let (bench, manners) = misbehaving(|settings| {
+        settings.answer_time = Duration::from_millis(10);
+    })
+    .await;
+    manners.hangs.store(true, SeqCst);
+    let mut jobs = bench.jobs();
+    let request = v1::PushRequest {
+        jobs: vec![job("mail", "x")],
+    };
+    let status = within(jobs.push(request.clone())).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+    assert_eq!(
+        status.metadata().get("auxo-code").unwrap(),
+        "unknown_outcome"
+    );
+    let streamed = jobs.push_stream(futures_util::stream::iter([request]));
+    let mut streamed = within(streamed).await.unwrap().into_inner();
+    let status = within(streamed.message()).await.unwrap_err();
+    assert_eq!(
+        status.metadata().get("auxo-code").unwrap(),
+        "unknown_outcome"
+    );
+    // Where nothing was to be done there is no doubt about it.
+    let request = v1::ListJobsRequest::default();
+    let status = within(jobs.list(request)).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_begin_is_ended() {
+    let bench = Bench::with(|settings| settings.body_time = Duration::from_millis(10)).await;
+    let silent = futures_util::stream::pending::<v1::WorkRequest>();
+    let stream = within(bench.workers().work(silent)).await.unwrap();
+    let status = within(stream.into_inner().message()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::InvalidArgument);
+    let silent = futures_util::stream::pending::<v1::LeaseRequest>();
+    let status = within(bench.workers().take(silent)).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_may_not_change_anything() {
+    let bench = Bench::start().await;
+    let mut request = tonic::Request::new(v1::PushRequest {
+        jobs: vec![job("mail", "x")],
+    });
+    let origin = "http://elsewhere.example".parse().unwrap();
+    request.metadata_mut().insert("origin", origin);
+    let status = within(bench.jobs().push(request)).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::PermissionDenied);
+    assert_eq!(bench.counts("mail").await.ready, 0);
+}
+
 #[tokio::test]
 async fn a_panic_costs_its_call_and_nothing_else() {
-    let broken = Arc::new(AtomicBool::new(false));
-    let switch = broken.clone();
-    let bench = Bench::around(
-        |engine| {
-            Arc::new(brittle::Brittle {
-                engine,
-                broken: switch,
-            })
-        },
-        |_| (),
-    )
-    .await;
+    let (bench, manners) = misbehaving(|_| ()).await;
     // All on one connection, so that one call could take the others with it.
     let channel = bench.channel();
     let mut jobs = v1::jobs_client::JobsClient::new(channel.clone());
     let mut worker = Worker::start(&bench, "mail", 1).await;
-    broken.store(true, SeqCst);
+    manners.panics.store(true, SeqCst);
     let request = v1::PushRequest {
         jobs: vec![job("mail", "x")],
     };
@@ -181,12 +241,12 @@ async fn a_panic_costs_its_call_and_nothing_else() {
         .await;
     let status = worker.next().await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::Internal);
-    broken.store(false, SeqCst);
+    manners.panics.store(false, SeqCst);
     assert!(within(jobs.push(request)).await.is_ok());
 }
 
 mod brittle {
-    //! An engine that panics in its calls while it is told to.
+    //! An engine that panics or hangs in its calls while it is told to.
 
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -199,29 +259,39 @@ mod brittle {
     use auxo_embedded::Embedded;
     use tokio::sync::broadcast;
 
+    /// How it behaves.
+    #[derive(Default)]
+    pub struct Manners {
+        pub panics: AtomicBool,
+        pub hangs: AtomicBool,
+    }
+
     pub struct Brittle {
         pub engine: Embedded,
-        pub broken: Arc<AtomicBool>,
+        pub manners: Arc<Manners>,
     }
 
     impl Brittle {
-        fn hold(&self) {
-            assert!(!self.broken.load(SeqCst), "a secret of the engine");
+        async fn hold(&self) {
+            assert!(!self.manners.panics.load(SeqCst), "a secret of the engine");
+            if self.manners.hangs.load(SeqCst) {
+                std::future::pending().await
+            }
         }
     }
 
     #[tonic::async_trait]
     impl Engine for Brittle {
         async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
-            self.hold();
+            self.hold().await;
             self.engine.push(jobs).await
         }
         async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
-            self.hold();
+            self.hold().await;
             self.engine.lease(ask).await
         }
         async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
-            self.hold();
+            self.hold().await;
             self.engine.settle(items).await
         }
         async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
@@ -231,6 +301,7 @@ mod brittle {
             self.engine.find(which).await
         }
         async fn list(&self, query: Query) -> Result<Page> {
+            self.hold().await;
             self.engine.list(query).await
         }
         async fn steer(&self, order: Order) -> Result<Steered> {

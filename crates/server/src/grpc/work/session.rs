@@ -18,6 +18,7 @@ use tonic::{Status, Streaming};
 
 use super::held::Held;
 use crate::app::App;
+use crate::grpc::outlet;
 use crate::grpc::workers::room_for_names;
 
 /// The most credit that a worker may have at once.
@@ -196,7 +197,7 @@ impl Session {
     async fn start(&mut self) -> Result<(Ask, OwnedSemaphorePermit), Status> {
         let refused = |error: Error| status_of(&error);
         let first = tokio::select! {
-            first = self.inbound.message() => first?.unwrap_or_default(),
+            message = outlet::first(&self.app, &mut self.inbound) => message?.unwrap_or_default(),
             () = self.app.stopped() => {
                 let message = "the server is stopping";
                 return Err(refused(Error::new(Code::Unavailable, message)));
