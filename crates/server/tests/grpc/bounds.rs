@@ -1,16 +1,14 @@
 //! What callers are held to, and what they cost.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use auxo_proto::v1;
-use auxo_server::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use self::brittle::{Brittle, Manners};
 use super::bench::{Bench, Worker, job, within};
+use super::brittle::misbehaving;
 
 #[tokio::test]
 async fn a_message_over_the_limit_is_refused_and_nothing_is_kept() {
@@ -143,19 +141,6 @@ async fn calls_are_counted_with_their_outcome() {
     }
 }
 
-/// A server whose engine misbehaves when it is told to.
-async fn misbehaving(adjust: impl FnOnce(&mut Settings)) -> (Bench, Arc<Manners>) {
-    let manners = Arc::new(Manners::default());
-    let told = manners.clone();
-    let wrap = |engine| -> Arc<dyn auxo_core::Engine> {
-        Arc::new(Brittle {
-            engine,
-            manners: told,
-        })
-    };
-    (Bench::around(wrap, adjust).await, manners)
-}
-
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_an_unknown_outcome() {
     let (bench, manners) = misbehaving(|settings| {
@@ -243,93 +228,4 @@ async fn a_panic_costs_its_call_and_nothing_else() {
     assert_eq!(status.code(), tonic::Code::Internal);
     manners.panics.store(false, SeqCst);
     assert!(within(jobs.push(request)).await.is_ok());
-}
-
-mod brittle {
-    //! An engine that panics or hangs in its calls while it is told to.
-
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-
-    use auxo_core::engine::*;
-    use auxo_core::event::Notice;
-    use auxo_core::job::{Job, Leased, NewJob};
-    use auxo_core::queue::QueueInfo;
-    use auxo_core::{QueueName, Result};
-    use auxo_embedded::Embedded;
-    use tokio::sync::broadcast;
-
-    /// How it behaves.
-    #[derive(Default)]
-    pub struct Manners {
-        pub panics: AtomicBool,
-        pub hangs: AtomicBool,
-    }
-
-    pub struct Brittle {
-        pub engine: Embedded,
-        pub manners: Arc<Manners>,
-    }
-
-    impl Brittle {
-        async fn hold(&self) {
-            assert!(!self.manners.panics.load(SeqCst), "a secret of the engine");
-            if self.manners.hangs.load(SeqCst) {
-                std::future::pending().await
-            }
-        }
-    }
-
-    #[tonic::async_trait]
-    impl Engine for Brittle {
-        async fn push(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
-            self.hold().await;
-            self.engine.push(jobs).await
-        }
-        async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
-            self.hold().await;
-            self.engine.lease(ask).await
-        }
-        async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
-            self.hold().await;
-            self.engine.settle(items).await
-        }
-        async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
-            self.engine.extend(items).await
-        }
-        async fn find(&self, which: Which) -> Result<Option<Job>> {
-            self.engine.find(which).await
-        }
-        async fn list(&self, query: Query) -> Result<Page> {
-            self.hold().await;
-            self.engine.list(query).await
-        }
-        async fn steer(&self, order: Order) -> Result<Steered> {
-            self.engine.steer(order).await
-        }
-        async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
-            self.engine.queues(names).await
-        }
-        async fn change(&self, change: Change) -> Result<()> {
-            self.engine.change(change).await
-        }
-        async fn catalog(&self) -> Result<Catalog> {
-            self.engine.catalog().await
-        }
-        async fn publish(&self, message: Message) -> Result<Vec<Pushed>> {
-            self.engine.publish(message).await
-        }
-        async fn audit(&self) -> Result<Audit> {
-            self.engine.audit().await
-        }
-        fn watch(&self) -> broadcast::Receiver<Notice> {
-            self.engine.watch()
-        }
-        fn health(&self) -> Result<()> {
-            self.engine.health()
-        }
-        async fn close(&self) -> Result<()> {
-            self.engine.close().await
-        }
-    }
 }

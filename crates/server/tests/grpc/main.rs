@@ -3,6 +3,7 @@
 mod about;
 mod bench;
 mod bounds;
+mod brittle;
 mod calls;
 mod refusals;
 mod stop;

@@ -1,11 +1,17 @@
 //! A worker's stream.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
 use auxo_core::State;
 use auxo_core::engine::{Action, Mode, Order, Target, Which};
 use auxo_core::{JobId, job::Job};
 use auxo_proto::v1;
 
+use tokio::sync::Semaphore;
+
 use super::bench::{Bench, Worker, ack, job, start, within};
+use super::brittle::misbehaving;
 
 async fn find(bench: &Bench, id: u64) -> Job {
     let found = bench.service.find(Which::Id(JobId(id))).await;
@@ -118,6 +124,34 @@ async fn an_extension_is_answered_in_the_stream() {
     assert!(error.message.starts_with("token: "), "{}", error.message);
     let job = find(&bench, leased.job.unwrap().id).await;
     assert_eq!(job.progress.as_deref(), Some(&b"half"[..]));
+}
+
+#[tokio::test]
+async fn what_arrives_while_the_queue_is_busy_is_settled_in_one_step() {
+    let (bench, manners) = misbehaving(|_| ()).await;
+    let door = Arc::new(Semaphore::new(0));
+    *manners.door.lock().unwrap() = Some(door.clone());
+    bench.push("mail", 50).await;
+    let mut worker = Worker::start(&bench, "mail", 50).await;
+    for (n, leased) in worker.jobs(50).await.iter().enumerate() {
+        worker
+            .say(v1::WorkRequest {
+                settle: vec![ack(leased)],
+                ping: Some(n as u64),
+                ..v1::WorkRequest::default()
+            })
+            .await;
+    }
+    // The first is at the door; the others have been read when the last ping is answered.
+    while worker.next().await.unwrap().unwrap().pong != Some(49) {}
+    assert_eq!(manners.settles.load(SeqCst), 1);
+    door.close();
+    let mut settled = 0;
+    while settled < 50 {
+        settled += worker.next().await.unwrap().unwrap().settled.len();
+    }
+    assert_eq!(bench.counts("mail").await.leased, 0);
+    assert_eq!(manners.settles.load(SeqCst), 2);
 }
 
 #[tokio::test]
