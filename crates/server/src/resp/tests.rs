@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use auxo_core::engine::{
     Ask, Audit, Catalog, Change, Engine, Extend, Extended, Message, Order, Page, Pushed, Query,
@@ -86,6 +87,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let engine = Arc::new(Watched {
             engine: Embedded::open(dir.path(), Options::default()).unwrap(),
@@ -93,7 +98,7 @@ impl Bench {
             is_broken: AtomicBool::new(false),
         });
         let service = Service::new(engine.clone(), Limits::default());
-        let app = App::new(Arc::new(service), Settings::default()).unwrap();
+        let app = App::new(Arc::new(service), settings).unwrap();
         Bench {
             app: Arc::new(app),
             engine,
@@ -102,7 +107,12 @@ impl Bench {
     }
 
     fn connect(&self) -> DuplexStream {
-        let (client, server) = tokio::io::duplex(1 << 20);
+        self.connect_through(1 << 20)
+    }
+
+    /// A connection that has room for so many bytes on their way.
+    fn connect_through(&self, room: usize) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(room);
         let here = SocketAddr::from(([127, 0, 0, 1], 7711));
         let ends = Ends {
             peer: here,
@@ -201,4 +211,51 @@ async fn who_waits_for_a_job_is_told_when_the_server_stops() {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.unwrap();
     assert_eq!(rest, b"");
+}
+
+const MOMENT: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn who_does_not_go_on_with_a_command_is_closed() {
+    let bench = Bench::with(Settings {
+        body_time: MOMENT,
+        ..Settings::default()
+    });
+    for begun in ["*2\r\n$4\r\nECHO\r\n$10\r\nx", "*2\r\n", "PIN"] {
+        let mut client = bench.connect();
+        client.write_all(begun.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"", "{begun:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_take_answers_is_closed() {
+    let bench = Bench::with(Settings {
+        stall_time: MOMENT,
+        ..Settings::default()
+    });
+    let mut deaf = bench.connect_through(1000);
+    let mut sent = 0;
+    while deaf.write_all(&b"PING\r\n".repeat(100)).await.is_ok() {
+        sent += 600;
+        assert!(sent < 1 << 20, "it takes commands without end");
+    }
+    assert_eq!(lines(&mut bench.connect(), "PING\r\n", 1).await, ["+PONG"]);
+}
+
+#[tokio::test]
+async fn a_command_that_ends_anywhere_is_not_obeyed() {
+    let bench = Bench::new();
+    let whole = b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$1\r\nx\r\n$1\r\n0\r\n";
+    for end in 0..whole.len() {
+        let mut client = bench.connect();
+        client.write_all(&whole[..end]).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"", "{end}");
+    }
+    assert_eq!(bench.calls(), []);
 }
