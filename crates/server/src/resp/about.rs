@@ -234,14 +234,36 @@ fn section_text(text: &mut String, name: &str, fields: &[(&str, String)]) {
     }
 }
 
+/// The longest pattern that is looked at. No name is half as long.
+const PATTERN: usize = 64;
+
 /// Whether a name fits a pattern in which `*` stands for anything.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    match pattern.split_first() {
-        None => name.is_empty(),
-        Some((b'*', rest)) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
-        Some((byte, rest)) => name
-            .split_first()
-            .is_some_and(|(first, behind)| byte == first && matches(rest, behind)),
+    if pattern.len() > PATTERN {
+        return false;
+    }
+    let (mut at, mut rest) = (0, name);
+    // Behind the last star, and what was there when it was met: it may stand for one byte more.
+    let mut star: Option<(usize, &[u8])> = None;
+    loop {
+        match (pattern.get(at), rest.split_first()) {
+            (Some(b'*'), _) => {
+                at += 1;
+                star = Some((at, rest));
+            }
+            (Some(byte), Some((first, behind))) if byte == first => {
+                at += 1;
+                rest = behind;
+            }
+            (None, None) => return true,
+            _ => match star {
+                Some((behind_star, [_, more @ ..])) => {
+                    (at, rest) = (behind_star, more);
+                    star = Some((behind_star, more));
+                }
+                _ => return false,
+            },
+        }
     }
 }
 
@@ -309,6 +331,13 @@ mod tests {
             ("max*", "maxclients", true),
             ("*max*", "maxclients", true),
             ("max*y", "maxclients", false),
+            ("*t*s", "maxclients", true),
+            ("*nts", "maxclients", true),
+            ("*nt", "maxclients", false),
+            ("**", "", true),
+            ("a*", "", false),
+            (&"*".repeat(100_000), "save", false),
+            (&"*a".repeat(32), "aaaaaaaaaaaaaaaa", false),
             ("", "", true),
         ] {
             assert_eq!(
