@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::gather::{release, shown};
-use super::own;
+use super::own::Contents;
 use super::session::{Session, refusal};
 use crate::line::{LARGE, Line};
 
@@ -203,8 +203,11 @@ impl Session {
             Waited::Jobs(Ok(jobs)) => {
                 let lent = jobs.iter().filter(is_lent);
                 lent.for_each(|leased| self.held.insert(leased.token));
-                let map = |leased: &Leased| own::raw(shown(Ok(show::leased(leased))), &leased.job);
-                Reply::Array(jobs.iter().map(map).collect())
+                let map = |mut leased: Leased| {
+                    let contents = Contents::take(&mut leased.job);
+                    contents.put(shown(Ok(show::leased(&leased))))
+                };
+                Reply::Array(jobs.into_iter().map(map).collect())
             }
         })
     }

@@ -14,7 +14,10 @@ impl Session {
     /// Shows a job with its timeline.
     pub(super) async fn job(&self, which: Which) -> Result<Reply> {
         Ok(match self.app.service.find(which.clone()).await {
-            Ok(Some(job)) => raw(shown(Ok(show::job(&job))), &job),
+            Ok(Some(mut job)) => {
+                let contents = Contents::take(&mut job);
+                contents.put(shown(Ok(show::job(&job))))
+            }
             Ok(None) => Reply::from(&missing(&which)),
             Err(error) => Reply::from(&error),
         })
@@ -77,27 +80,36 @@ fn missing(which: &Which) -> Error {
     }
 }
 
-/// A job as it is shown in JSON, with its bytes as they are.
-pub(super) fn raw(reply: Reply, job: &Job) -> Reply {
-    let Reply::Map(fields) = reply else {
-        return reply;
-    };
-    let bytes = [
-        ("payload", Some(&job.payload)),
-        ("result", job.result.as_ref()),
-        ("progress", job.progress.as_ref()),
-    ];
-    let is_bytes = |(name, _): &(Reply, Reply)| {
-        let is_name = |text: &Bytes| {
-            let name = text.strip_suffix(b"_base64").unwrap_or(text);
-            let name = name.strip_suffix(b"_space").unwrap_or(name);
-            bytes.iter().any(|(known, _)| known.as_bytes() == name)
+/// The bytes of a job, which are not shown as JSON here.
+pub(super) struct Contents {
+    payload: Bytes,
+    result: Option<Bytes>,
+    progress: Option<Bytes>,
+}
+
+impl Contents {
+    /// Takes them out of a job.
+    pub fn take(job: &mut Job) -> Contents {
+        Contents {
+            payload: std::mem::take(&mut job.payload),
+            result: job.result.take(),
+            progress: job.progress.take(),
+        }
+    }
+
+    /// Puts them behind what is shown of the rest.
+    pub fn put(self, shown: Reply) -> Reply {
+        let Reply::Map(mut fields) = shown else {
+            return shown;
         };
-        matches!(name, Reply::Bulk(text) if is_name(text))
-    };
-    let others = fields.into_iter().filter(|field| !is_bytes(field));
-    let there = bytes
-        .into_iter()
-        .filter_map(|(name, bytes)| Some((Reply::text(name), Reply::Bulk(bytes?.clone()))));
-    Reply::Map(others.chain(there).collect())
+        let contents = [
+            ("payload", Some(self.payload)),
+            ("result", self.result),
+            ("progress", self.progress),
+        ];
+        for (name, bytes) in contents {
+            fields.extend(bytes.map(|bytes| (Reply::text(name), Reply::Bulk(bytes))));
+        }
+        Reply::Map(fields)
+    }
 }
