@@ -33,6 +33,10 @@ const WINDOW: u32 = 4 << 20;
 /// How often a quiet connection is tried, and how long it may take to answer.
 const ALIVE: Duration = Duration::from_secs(20);
 
+/// How long a connection is kept without a call: much less than a server does, so that it is not closed there just as a call is
+/// sent here.
+const IDLE: Duration = Duration::from_secs(60);
+
 /// A call that got no answer.
 #[derive(Debug)]
 pub(super) struct Broken {
@@ -63,7 +67,31 @@ impl Broken {
 
 struct Shared {
     sender: SendRequest<Body>,
-    calls: Arc<AtomicUsize>,
+    usage: Arc<Usage>,
+}
+
+/// What a connection is used for.
+struct Usage {
+    calls: AtomicUsize,
+    /// When the last call ended.
+    last: StdMutex<Instant>,
+}
+
+impl Usage {
+    fn new() -> Arc<Usage> {
+        Arc::new(Usage {
+            calls: AtomicUsize::new(0),
+            last: StdMutex::new(Instant::now()),
+        })
+    }
+
+    fn last(&self) -> MutexGuard<'_, Instant> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stale(&self) -> bool {
+        self.calls.load(Relaxed) == 0 && self.last().elapsed() > IDLE
+    }
 }
 
 /// The connections to one server.
@@ -99,19 +127,18 @@ impl Lines {
         }
         let deadline = deadline.min(Instant::now() + self.connect_time);
         let sender = dial(address, deadline).await?;
-        let calls = Arc::default();
-        let line = Line::new(sender.clone(), &calls);
-        self.lock().push(Shared { sender, calls });
+        let usage = Usage::new();
+        let line = Line::new(sender.clone(), &usage);
+        self.lock().push(Shared { sender, usage });
         Ok(line)
     }
 
     fn open(&self) -> Option<Line> {
         let mut shared = self.lock();
-        shared.retain(|line| !line.sender.is_closed());
-        let free = shared
-            .iter()
-            .find(|line| line.calls.load(Relaxed) < CALLS)?;
-        Some(Line::new(free.sender.clone(), &free.calls))
+        shared.retain(|line| !line.sender.is_closed() && !line.usage.is_stale());
+        let is_free = |line: &&Shared| line.usage.calls.load(Relaxed) < CALLS;
+        let free = shared.iter().find(is_free)?;
+        Some(Line::new(free.sender.clone(), &free.usage))
     }
 
     /// Lets go of all; calls that run may finish.
@@ -154,27 +181,28 @@ pub(super) async fn dial(
 /// A connection, for one call.
 pub(super) struct Line {
     sender: SendRequest<Body>,
-    calls: Arc<AtomicUsize>,
+    usage: Arc<Usage>,
 }
 
 impl Line {
-    fn new(sender: SendRequest<Body>, calls: &Arc<AtomicUsize>) -> Line {
-        calls.fetch_add(1, Relaxed);
+    fn new(sender: SendRequest<Body>, usage: &Arc<Usage>) -> Line {
+        usage.calls.fetch_add(1, Relaxed);
         Line {
             sender,
-            calls: calls.clone(),
+            usage: usage.clone(),
         }
     }
 
     /// One that nobody else uses.
     pub fn alone(sender: SendRequest<Body>) -> Line {
-        Line::new(sender, &Arc::default())
+        Line::new(sender, &Usage::new())
     }
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.calls.fetch_sub(1, Relaxed);
+        *self.usage.last() = Instant::now();
+        self.usage.calls.fetch_sub(1, Relaxed);
     }
 }
 
@@ -202,5 +230,22 @@ impl Service<Request<Body>> for Line {
             })
         };
         answer.boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_stale_when_it_had_no_call_for_a_while() {
+        let usage = Usage::new();
+        tokio::time::advance(IDLE).await;
+        assert!(!usage.is_stale());
+        tokio::time::advance(ALIVE).await;
+        assert!(usage.is_stale());
+        // A lease that waits is a call.
+        usage.calls.fetch_add(1, Relaxed);
+        assert!(!usage.is_stale());
     }
 }
