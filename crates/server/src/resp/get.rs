@@ -189,27 +189,37 @@ impl Session {
         Ok(())
     }
 
-    /// Answers an `AUXO.LEASE`.
-    pub(super) async fn lease<S>(&mut self, line: &mut Line<S>, mut ask: Ask) -> io::Result<Reply>
+    /// Serves an `AUXO.LEASE`.
+    pub(super) async fn lease<S>(&mut self, line: &mut Line<S>, mut ask: Ask) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         if ask.worker.is_empty() {
             ask.worker = self.worker.clone();
         }
-        Ok(match self.wait(line, ask).await? {
-            Waited::HungUp | Waited::Stopping => Reply::Array(Vec::new()),
-            Waited::Jobs(Err(error)) => Reply::from(&error),
-            Waited::Jobs(Ok(jobs)) => {
-                let lent = jobs.iter().filter(is_lent);
-                lent.for_each(|leased| self.held.insert(leased.token));
-                let map = |mut leased: Leased| {
-                    let contents = Contents::take(&mut leased.job);
-                    contents.put(shown(Ok(show::leased(&leased))))
-                };
-                Reply::Array(jobs.into_iter().map(map).collect())
+        let jobs = match self.wait(line, ask).await? {
+            Waited::HungUp | Waited::Stopping => Vec::new(),
+            Waited::Jobs(Ok(jobs)) => jobs,
+            Waited::Jobs(Err(error)) => {
+                self.say(&Reply::from(&error), &mut line.output);
+                return Ok(());
             }
-        })
+        };
+        let lent = jobs.iter().filter(is_lent);
+        lent.for_each(|leased| self.held.insert(leased.token));
+        if !self.is_heard() {
+            return Ok(());
+        }
+        array(&mut line.output, jobs.len());
+        for mut leased in jobs {
+            let contents = Contents::take(&mut leased.job);
+            let reply = contents.put(shown(Ok(show::leased(&leased))));
+            reply.encode(self.version, &mut line.output);
+            if line.output.len() >= LARGE {
+                line.flush().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Leases jobs. Before it waits, what is answered already is sent.

@@ -10,10 +10,11 @@ use auxo_core::{Code, Error, Timestamp};
 use auxo_wire::resp::{Command, Item, Muting, Reply, Version};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Ends;
 use super::held::Held;
-use crate::app::App;
+use crate::app::{App, ROOM_UNIT};
 use crate::clock::within;
 use crate::line::{LARGE, Line};
 
@@ -81,13 +82,21 @@ impl Session {
                 // What ended this row may begin the next one.
                 continue;
             }
+            // Held until the answer is sent.
+            let _room = match items.front() {
+                Some(Item::Command(command)) => self.room_for_answer(command).await?,
+                _ => None,
+            };
             let reply = match items.pop_front() {
                 None => break,
                 Some(Item::Command(Command::GetJob(get))) => {
                     self.get(line, get, items).await?;
                     continue;
                 }
-                Some(Item::Command(Command::Lease(ask))) => self.lease(line, *ask).await?,
+                Some(Item::Command(Command::Lease(ask))) => {
+                    self.lease(line, *ask).await?;
+                    continue;
+                }
                 Some(Item::Command(Command::Quit)) => {
                     self.say(&Reply::OK, &mut line.output);
                     return Ok(End::Closed);
@@ -104,6 +113,20 @@ impl Session {
             }
         }
         Ok(End::Open)
+    }
+
+    /// Room for an answer that may be large. A few at once are enough for all connections.
+    async fn room_for_answer(&self, command: &Command) -> io::Result<Option<OwnedSemaphorePermit>> {
+        match command {
+            Command::JScan(_) | Command::QPeek(..) | Command::QScan(_) | Command::Queues(_) => {
+                let most = super::show::ROOM.min(self.app.settings.answers);
+                let units = u32::try_from(most / ROOM_UNIT).unwrap_or(u32::MAX);
+                let room = self.app.answers.clone().acquire_many_owned(units);
+                let room = self.timely(room).await?;
+                room.map(Some).map_err(io::Error::other)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Writes the answer to a command, if it is to have one.

@@ -13,7 +13,7 @@ use super::session::Session;
 /// The most jobs of one answer, where a client asks for all.
 const MOST: usize = 100_000;
 /// The most bytes of jobs in one answer. There is always one job.
-const ROOM: usize = 16 << 20;
+pub(super) const ROOM: usize = 16 << 20;
 
 impl Session {
     /// Tells all about a job.
