@@ -8,6 +8,7 @@ use auxo_core::{Service, Timestamp};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::auth::Auth;
 use crate::beanstalk;
 use crate::events::Hub;
 use crate::grpc;
@@ -25,6 +26,8 @@ pub struct App {
     pub service: Arc<Service>,
     /// The limits.
     pub settings: Settings,
+    /// Who may do what.
+    pub auth: Auth,
     /// Names this run of the server in ids of requests and events.
     pub run: String,
     /// When the server began.
@@ -62,6 +65,7 @@ impl App {
         Ok(App {
             hub: Hub::new(service.clone(), run.clone()),
             started_at: service.now(),
+            auth: settings.auth.clone(),
             routes: Table::new(),
             metrics: Metrics::default(),
             bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),

@@ -27,6 +27,10 @@ pub fn document() -> Value {
         "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
     });
     document["servers"] = json!([{ "url": "/" }]);
+    document["components"]["securitySchemes"]["token"] = json!({
+        "type": "http", "scheme": "bearer",
+        "description": "Needed if the server has tokens. A call names the right that the token must have, and where the queue is found.",
+    });
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in paths {
         let operations = item.as_object_mut().into_iter().flatten();
@@ -102,12 +106,14 @@ fn add_problems(method: &str, operation: &mut Value) {
     };
     let mut common = vec![
         ("400", "the request is wrong in itself"),
+        ("401", "the server has tokens, and this is none of them"),
         (
             "403",
             "not for who is asking, or not for a page of another site",
         ),
         ("405", "the wrong method"),
         ("413", "a part of the request is over its limit"),
+        ("429", "too many wrong tokens from this address"),
         ("500", "the server or its store failed"),
         (
             "503",

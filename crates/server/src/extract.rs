@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::{App, ROOM_UNIT};
+use crate::auth::Caller;
 use crate::clock::{Clock, Late, within};
 use crate::problem::Problem;
 
@@ -33,7 +34,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for Names<T> {
     }
 }
 
-/// A queue that is named in the path.
+/// A queue that is named in the path, and in which the caller may do what the route is for.
 pub struct InQueue(pub QueueName);
 
 impl FromRequestParts<Arc<App>> for InQueue {
@@ -41,7 +42,28 @@ impl FromRequestParts<Arc<App>> for InQueue {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let Names(name) = Names::<String>::from_request_parts(parts, app).await?;
-        Ok(InQueue(QueueName::new(&name)?))
+        let queue = QueueName::new(&name)?;
+        Caller::from_request_parts(parts, app)
+            .await?
+            .check(&queue)?;
+        Ok(InQueue(queue))
+    }
+}
+
+/// A key of a queue that is named in the path, and in which the caller may do what the route is for.
+pub struct InQueueKey(pub QueueName, pub String);
+
+impl FromRequestParts<Arc<App>> for InQueueKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        type Both = (String, String);
+        let Names((name, key)) = Names::<Both>::from_request_parts(parts, app).await?;
+        let queue = QueueName::new(&name)?;
+        Caller::from_request_parts(parts, app)
+            .await?
+            .check(&queue)?;
+        Ok(InQueueKey(queue, key))
     }
 }
 

@@ -48,6 +48,7 @@ use tower_service::Service;
 use self::cancels::Cancels;
 use self::metered::Metered;
 use crate::app::{App, ROOM_UNIT};
+use crate::auth::{Need, Right, Visitor};
 use crate::clock::{Clock, within};
 use crate::observe::{Voice, observe};
 use crate::routes::Known;
@@ -191,10 +192,8 @@ impl Method {
     fn new(service: &str, method: &MethodDescriptorProto) -> (String, Method) {
         let path = format!("/{service}/{}", method.name());
         let is_stream = method.client_streaming() || method.server_streaming();
-        let known = Known {
-            pattern: path.as_str().into(),
-            long: is_stream || LONG.contains(&path.as_str()),
-        };
+        let long = is_stream || LONG.contains(&path.as_str());
+        let known = Known::call(&path, long, need(service, method.name()));
         let looks = LOOKS.contains(&path.as_str());
         let method = Method {
             known,
@@ -203,6 +202,24 @@ impl Method {
         };
         (path, method)
     }
+}
+
+/// What a call needs. A right must be one for every queue: a token that has it for some only is for HTTP and RESP.
+fn need(service: &str, method: &str) -> Need {
+    let right = match (service, method) {
+        ("grpc.health.v1.Health", _) => return Need::Nothing,
+        (reflection, _) if reflection.starts_with("grpc.reflection.") => return Need::Token,
+        ("auxo.v1.Jobs", "Push" | "PushStream") | ("auxo.v1.Topics", "Publish") => Right::Push,
+        ("auxo.v1.Workers", _) => Right::Lease,
+        ("auxo.v1.Jobs", "Get" | "Explain" | "List")
+        | ("auxo.v1.Queues" | "auxo.v1.Schedules" | "auxo.v1.Topics", "Get" | "List")
+        | ("auxo.v1.Events", _) => Right::Read,
+        ("auxo.v1.Jobs" | "auxo.v1.Queues" | "auxo.v1.Topics" | "auxo.v1.Schedules", _) => {
+            Right::Operate
+        }
+        _ => Right::Admin,
+    };
+    Need::Everywhere(right)
 }
 
 type Called = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
@@ -224,10 +241,7 @@ impl Services {
             methods: HashMap::new(),
             calls: HashMap::new(),
             none: Method {
-                known: Known {
-                    pattern: "none".into(),
-                    long: false,
-                },
+                known: Known::call("none", false, Need::Token),
                 looks: true,
                 is_stream: false,
             },
@@ -300,6 +314,7 @@ impl Services {
         &self,
         app: &Arc<App>,
         clock: &mut Option<Clock>,
+        visitor: &Visitor,
         request: Request<Incoming>,
     ) -> Response {
         let path = request.uri().path();
@@ -308,7 +323,7 @@ impl Services {
         let voice = Voice::Grpc {
             looks: method.looks,
         };
-        observe(app, &method.known, voice, request, async |request| {
+        observe(app, &method.known, voice, visitor, request, async |request| {
             let Some(call) = service else {
                 let message = "there is no such service here; reflection shows what there is";
                 return Ok(Status::unimplemented(message).into_http());

@@ -5,6 +5,8 @@
 //! still be answered.) Hyper has a clock for heads, but it also runs while a kept connection is idle, so a pool of clients
 //! would be cut off after seconds; and the part that looks for HTTP/2 has none.
 //!
+//! Where tokens are needed, a connection that has not shown one yet is read from in small doses and for a short time.
+//!
 //! And a farewell: a socket that is closed while its peer still sends takes the last answer back. After a refusal it goes on
 //! reading for a moment, to nowhere, so that whoever first sends everything and then listens hears why it was refused.
 
@@ -20,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::app::App;
+use crate::auth::Stranger;
 use crate::clock::Clock;
 use crate::garbled;
 
@@ -169,12 +172,19 @@ pub struct Guard<S> {
     shut: bool,
     /// The first bytes of the connection, as many as tell its protocol.
     opening: Opening,
+    /// Whether it has shown who it is.
+    stranger: Arc<Stranger>,
     app: Arc<App>,
 }
 
 impl<S> Guard<S> {
     /// Guards a new connection.
-    pub fn new(socket: S, traffic: Arc<Traffic>, app: Arc<App>) -> Guard<S> {
+    pub fn new(
+        socket: S,
+        traffic: Arc<Traffic>,
+        stranger: Arc<Stranger>,
+        app: Arc<App>,
+    ) -> Guard<S> {
         let deadline = Instant::now() + app.settings.idle_time;
         Guard {
             socket,
@@ -187,6 +197,7 @@ impl<S> Guard<S> {
             instead: None,
             shut: false,
             opening: Opening::Nothing,
+            stranger,
             app,
         }
     }
@@ -216,8 +227,16 @@ impl<S> Guard<S> {
             self.wait = Wait::Request;
             self.armed = false;
         }
+        if let Some(until) = self.stranger.until()
+            && self.read_clock.is_over(until, cx)
+        {
+            return Some("the client does not say who it is");
+        }
         if self.traffic.running.load(Relaxed) > 0 {
             self.armed = false;
+            // Nobody asks again just because the answer is sent, so the clock has to wake whoever should.
+            let idle = Instant::now() + self.app.settings.idle_time;
+            self.read_clock.is_over(idle, cx);
             if self.traffic.sending.load(Relaxed) == 0 {
                 return None;
             }
@@ -236,6 +255,19 @@ impl<S> Guard<S> {
         }
         let over = self.read_clock.is_over(self.deadline, cx);
         over.then_some("the client does not go on with its request")
+    }
+
+    /// Whether nothing may be read until it is known who this is. The request that says so may have been read and not yet
+    /// looked at: then it is waited for.
+    fn must_wait(&self, cx: &mut Context<'_>) -> Result<bool, &'static str> {
+        if self.stranger.left() > 0 || self.stranger.wake_when_known(cx) {
+            return Ok(false);
+        }
+        let begun = self.traffic.running.load(Relaxed) > 0 || self.opening == Opening::Http2;
+        match begun {
+            true => Ok(true),
+            false => Err("the client sends too much before it says who it is"),
+        }
     }
 
     /// Lets a write through, or ends it when the other side takes nothing for too long.
@@ -263,6 +295,25 @@ fn late(why: &str) -> io::Error {
     io::Error::new(ErrorKind::TimedOut, why)
 }
 
+/// Reads at most so much.
+fn poll_some<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+    most: usize,
+) -> Poll<io::Result<()>> {
+    if most >= buf.remaining() {
+        return Pin::new(socket).poll_read(cx, buf);
+    }
+    // A buffer of our own: a part of the other cannot be handed on without promising what is in the rest.
+    let mut bytes = [0; 4096];
+    let most = most.min(bytes.len());
+    let mut part = ReadBuf::new(&mut bytes[..most]);
+    ready!(Pin::new(socket).poll_read(cx, &mut part))?;
+    buf.put_slice(part.filled());
+    Poll::Ready(Ok(()))
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -270,10 +321,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        match Pin::new(&mut self.socket).poll_read(cx, buf) {
+        let read = match self.must_wait(cx) {
+            Err(why) => Poll::Ready(Err(late(why))),
+            Ok(true) => Poll::Pending,
+            Ok(false) => {
+                let left = self.stranger.left();
+                poll_some(&mut self.socket, cx, buf, left)
+            }
+        };
+        match read {
             Poll::Ready(Ok(())) => {
                 let new = &buf.filled()[before..];
                 if !new.is_empty() {
+                    self.stranger.took(new.len());
                     self.took(new);
                 }
                 Poll::Ready(Ok(()))

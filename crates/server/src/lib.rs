@@ -2,10 +2,12 @@
 //!
 //! [`Server`] listens on an address and answers for a [`Service`](auxo_core::Service), the same one that an embedded program
 //! calls; it adds no rule of its own about jobs. From the socket up: `server` accepts and drains, `guard` ends connections
-//! that only cost, `observe` sees every request, `routes` has one file per family of calls, and so has `grpc`. Everything that
-//! can be called over HTTP is in [`document`], because a route and its entry there are one registration.
+//! that only cost, `observe` sees every request, `auth` knows who may make it, `routes` has one file per family of calls, and so
+//! has `grpc`. Everything that can be called over HTTP is in [`document`], because a route and its entry there are one
+//! registration.
 
 mod app;
+mod auth;
 mod beanstalk;
 mod clock;
 mod document;
@@ -16,6 +18,7 @@ mod grpc;
 mod guard;
 mod large;
 mod line;
+mod listen;
 mod metrics;
 mod observe;
 mod problem;
@@ -24,7 +27,12 @@ mod routes;
 mod schema;
 mod server;
 mod settings;
+mod tls;
+mod watch;
 
+pub use auth::{Auth, Denied, Grant, Identity, Patience, Right, Secret, Token, TokenFile, Tokens};
 pub use document::document;
-pub use server::Server;
+pub use listen::Listener;
+pub use server::{Files, Server};
 pub use settings::{About, Settings};
+pub use tls::{Tls, TlsFiles};

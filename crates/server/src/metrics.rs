@@ -38,6 +38,11 @@ struct Route {
     route: Arc<str>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Denied {
+    reason: &'static str,
+}
+
 /// What the server itself counts.
 #[derive(Clone)]
 pub struct Metrics {
@@ -46,6 +51,8 @@ pub struct Metrics {
     connections: Gauge,
     refused: Counter,
     browsers: Counter,
+    denied: Family<Denied, Counter>,
+    handshakes: Counter,
 }
 
 /// From half a millisecond to half a minute.
@@ -61,6 +68,8 @@ impl Default for Metrics {
             connections: Gauge::default(),
             refused: Counter::default(),
             browsers: Counter::default(),
+            denied: Family::default(),
+            handshakes: Counter::default(),
         }
     }
 }
@@ -86,6 +95,8 @@ pub struct Snapshot {
     pub healthy: bool,
     /// How much the engine has put right by itself.
     pub repaired: u64,
+    /// Files that could not be read again, and how often.
+    pub unreadable: Vec<(&'static str, u64)>,
 }
 
 impl Metrics {
@@ -116,6 +127,16 @@ impl Metrics {
     /// Counts a connection that spoke HTTP where it is not spoken.
     pub fn browser(&self) {
         self.browsers.inc();
+    }
+
+    /// Counts a connection on which TLS did not come about.
+    pub fn failed_handshake(&self) {
+        self.handshakes.inc();
+    }
+
+    /// Counts somebody who was turned away.
+    pub fn denied(&self, reason: &'static str) {
+        self.denied.get_or_create(&Denied { reason }).inc();
     }
 
     /// Everything as text.
@@ -151,6 +172,16 @@ impl Metrics {
             "Connections that spoke HTTP to a port of another protocol and were closed",
             self.browsers.clone(),
         );
+        registry.register(
+            "denied",
+            "Calls turned away for want of a token or of a right",
+            self.denied.clone(),
+        );
+        registry.register(
+            "failed_handshakes",
+            "Connections on which TLS did not come about",
+            self.handshakes.clone(),
+        );
     }
 }
 
@@ -176,6 +207,16 @@ fn register_server(registry: &mut Registry, snapshot: &Snapshot) {
         "repaired",
         "What the engine found wrong in its store and put right since the start",
         repaired,
+    );
+    let unreadable = Family::<Labels<1>, Counter>::default();
+    for (file, count) in &snapshot.unreadable {
+        let labels = [("file", (*file).to_owned())];
+        unreadable.get_or_create(&labels).inc_by(*count);
+    }
+    registry.register(
+        "unreadable_files",
+        "Changed files that were wrong, so that what they said before still holds",
+        unreadable,
     );
     let version = Family::<Labels<1>, Gauge>::default();
     let own = [("version", env!("CARGO_PKG_VERSION").to_owned())];

@@ -17,6 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use tracing::Instrument;
 
 use crate::app::App;
+use crate::auth::{Turned, Visitor};
 use crate::clock::{Late, within};
 use crate::grpc;
 use crate::large::bounded;
@@ -69,6 +70,7 @@ pub async fn observe<B, F>(
     app: &App,
     route: &Known,
     voice: Voice,
+    visitor: &Visitor,
     request: Request<B>,
     serve: impl FnOnce(Request<B>) -> F,
 ) -> Response
@@ -91,9 +93,14 @@ where
         method = about.method,
         route = about.route
     );
-    let mut response = answer(app, &about, voice, request, serve)
-        .instrument(span.clone())
-        .await;
+    let mut request = request;
+    let answered = async {
+        match admit(app, route, visitor, &mut request).await {
+            Ok(()) => answer(app, &about, voice, request, serve).await,
+            Err(error) => voice.refuse(error),
+        }
+    };
+    let mut response = answered.instrument(span.clone()).await;
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         // The router's own answer has no body.
         let allowed = response.headers().get(ALLOW).cloned();
@@ -104,6 +111,34 @@ where
     span.in_scope(|| tracing::debug!(status, ms = took.as_secs_f64() * 1e3, "answered"));
     response.headers_mut().insert(REQUEST_ID, id);
     response
+}
+
+/// Lets a request in with who makes it, or says why not.
+async fn admit<B>(
+    app: &App,
+    route: &Known,
+    visitor: &Visitor,
+    request: &mut Request<B>,
+) -> Result<(), Error> {
+    check_origin(request)?;
+    let need = route.need(request.method());
+    match app.auth.admit(need, request.headers(), visitor) {
+        Ok(None) => Ok(()),
+        Ok(Some(caller)) => {
+            request.extensions_mut().insert(caller);
+            Ok(())
+        }
+        Err(Turned::Denied(denied)) => {
+            app.metrics.denied(denied.as_str());
+            tracing::debug!(from = %visitor.from, reason = denied.as_str(), "turned away");
+            app.auth.hold_back(denied).await;
+            Err(denied.into())
+        }
+        Err(Turned::Forbidden(error)) => {
+            app.metrics.denied("forbidden");
+            Err(error)
+        }
+    }
 }
 
 /// The answer of the router.
@@ -149,9 +184,6 @@ async fn answer<B, F>(
 where
     F: Future<Output = Result<Response, Late>>,
 {
-    if let Err(error) = check_origin(&request) {
-        return voice.refuse(error);
-    }
     let About { id, method, route } = about;
     let error = match AssertUnwindSafe(serve(request)).catch_unwind().await {
         Ok(Ok(response)) => return response,
@@ -240,6 +272,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::auth::Handshake;
     use crate::settings::Settings;
 
     /// The answer to one request, from a server whose handlers misbehave.
@@ -263,7 +296,11 @@ mod tests {
             .unwrap();
         let router = TowerToHyperService::new(router);
         let route = app.routes.none();
-        let response = observe(&app, route, Voice::Http, request, |request| {
+        let visitor = Visitor {
+            from: std::net::Ipv4Addr::LOCALHOST.into(),
+            stranger: Arc::new(app.auth.stranger(Handshake::None).unwrap()),
+        };
+        let response = observe(&app, route, Voice::Http, &visitor, request, |request| {
             routed(&app, &router, route, request)
         })
         .await;

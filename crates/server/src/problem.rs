@@ -1,7 +1,7 @@
 //! Errors as `application/problem+json` (RFC 9457). There is no other error body.
 
 use auxo_core::{Code, Error};
-use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -78,6 +78,10 @@ impl IntoResponse for Problem {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         ) {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"auxo\"");
+            headers.insert(WWW_AUTHENTICATE, scheme);
         }
         if let Some(allow) = self.allow {
             headers.insert(ALLOW, allow);

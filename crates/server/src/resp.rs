@@ -13,6 +13,7 @@ mod held;
 mod jobs;
 mod own;
 mod queues;
+mod rights;
 mod session;
 mod show;
 #[cfg(test)]
@@ -28,10 +29,12 @@ use std::sync::atomic::AtomicU64;
 use auxo_wire::resp::{Broken, Decoder};
 use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout_at;
 
 use self::cursors::Cursors;
 use self::session::{End, Session};
 use crate::app::App;
+use crate::auth::{Stranger, Visitor};
 use crate::line::{LARGE, Line, Times};
 
 /// What all connections share.
@@ -56,6 +59,8 @@ pub struct Ends {
     pub local: SocketAddr,
     /// How many copies of a job there are when it is answered.
     pub copies: u16,
+    /// Whether the other side has shown who it is.
+    pub visitor: Visitor,
 }
 
 /// How many commands that were sent one behind the other are looked at together.
@@ -90,6 +95,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let app = session.app.clone();
+    let stranger = session.ends.visitor.stranger.clone();
     let mut decoder = Decoder::new(app.service.limits().payload, session.copies);
     let mut items = VecDeque::new();
     let mut broken = None;
@@ -98,7 +104,15 @@ where
     loop {
         while broken.is_none() && items.len() < PIPELINE {
             match decoder.decode(&mut line.input) {
-                Ok(Some(item)) => items.push_back(item),
+                Ok(Some(item)) => {
+                    let item = session.permit(item).await;
+                    let introduces = rights::introduces(&item);
+                    items.push_back(item);
+                    // Who it is decides about what follows.
+                    if introduces {
+                        break;
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => broken = Some(error),
             }
@@ -134,9 +148,27 @@ where
         }
         tokio::select! {
             biased;
-            filled = line.fill(missing) => filled?,
+            filled = fill(line, missing, &stranger) => filled?,
             () = app.stopped() => return Ok(()),
         }
+    }
+}
+
+/// Reads more. Who has not shown who it is gets little, and not for long.
+async fn fill<S>(line: &mut Line<S>, missing: usize, stranger: &Stranger) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Some(until) = stranger.until() else {
+        return line.fill(missing).await;
+    };
+    let before = line.input.len();
+    let late = |_| io::Error::other("the client does not say who it is");
+    timeout_at(until, line.fill(0)).await.map_err(late)??;
+    stranger.took(line.input.len() - before);
+    match stranger.left() {
+        0 => Err(io::Error::other("too much from a client that does not say who it is")),
+        _ => Ok(()),
     }
 }
 

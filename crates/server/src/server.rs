@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,31 +22,30 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::app::App;
+use crate::auth::{Auth, Handshake, Stranger, Visitor};
 use crate::beanstalk;
 use crate::grpc::{self, Room, Services};
 use crate::guard::{Guard, Running, Traffic};
+use crate::listen::{Arrival, Listener, Socket, Stream};
 use crate::observe::{Voice, observe, routed};
 use crate::problem::Problem;
 use crate::resp;
 use crate::routes;
 use crate::settings::Settings;
+use crate::tls::{Inside, Tls};
+use crate::watch::watch;
 
-/// How many connections may wait to be accepted.
-const BACKLOG: u32 = 4096;
 /// How many refused connections are told why at once; the rest are just closed.
 const REFUSALS: usize = 64;
 /// How long accepting rests after it failed: without file descriptors it would fail again at once, over and over.
 const REST: Duration = Duration::from_millis(50);
-/// How long a peer may be silent on the level of the network.
-const SILENCE: Duration = Duration::from_secs(45);
 /// How often the same trouble is told.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Bytes that are buffered of a head, and of an answer: 64 KiB.
@@ -53,9 +53,9 @@ pub const BUFFER: usize = 64 << 10;
 
 /// A listening server over a queue.
 pub struct Server {
-    listener: TcpListener,
-    beanstalk: Option<TcpListener>,
-    resp: Option<TcpListener>,
+    listener: Listener,
+    beanstalk: Option<Listener>,
+    resp: Option<Listener>,
     /// How many copies of a job there are when it is answered.
     copies: u16,
     app: Arc<App>,
@@ -66,25 +66,18 @@ impl Server {
     /// Takes an address, so that whoever opens a queue for it can be told first that it is taken. Connections that come
     /// meanwhile wait.
     pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        // A server that restarts must not wait for the kernel to forget its last connections.
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
+        Listener::tcp(address)
     }
 
     /// A server at an address. Nothing is accepted before [`Server::run`].
     pub fn new(
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         service: Arc<Service>,
         settings: Settings,
     ) -> io::Result<Server> {
         let app = Arc::new(App::new(service, settings)?);
         Ok(Server {
-            listener,
+            listener: listener.into(),
             beanstalk: None,
             resp: None,
             copies: 1,
@@ -94,18 +87,18 @@ impl Server {
     }
 
     /// The same server, which also speaks beanstalkd's protocol at another address.
-    pub fn with_beanstalk(self, listener: TcpListener) -> Server {
+    pub fn with_beanstalk(self, listener: impl Into<Listener>) -> Server {
         Server {
-            beanstalk: Some(listener),
+            beanstalk: Some(listener.into()),
             ..self
         }
     }
 
     /// The same server, which also speaks Disque's commands at another address. A client of Disque may ask for so many copies of
     /// a job, and no more.
-    pub fn with_resp(self, listener: TcpListener, copies: u16) -> Server {
+    pub fn with_resp(self, listener: impl Into<Listener>, copies: u16) -> Server {
         Server {
-            resp: Some(listener),
+            resp: Some(listener.into()),
             copies,
             ..self
         }
@@ -116,9 +109,25 @@ impl Server {
         self.listener.local_addr()
     }
 
+    /// What of this server can be read again while it runs. It also is whenever the files change.
+    pub fn files(&self) -> Files {
+        let listeners = [
+            Some(&self.listener),
+            self.beanstalk.as_ref(),
+            self.resp.as_ref(),
+        ];
+        let tls = listeners.into_iter().flatten().filter_map(Listener::tls);
+        Files {
+            auth: self.app.auth.clone(),
+            tls: tls.cloned().collect(),
+        }
+    }
+
     /// Answers until `stop` resolves. Then it accepts nothing more, answers leases that wait with an empty list, ends event
     /// streams, lets other requests finish within the grace, and returns. The queue itself stays open.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        let files = self.files();
+        let mut changes = pin!(watch(files.directories(), || files.reload()));
         let Server {
             listener,
             beanstalk,
@@ -134,20 +143,21 @@ impl Server {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
+                () = &mut changes => {}
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
                 accepted = accept(Some(&listener)) => {
-                    if let Some(stream) = accepted {
-                        door.admit(stream, Protocol::Http, &mut connections);
+                    if let Some(arrival) = accepted {
+                        door.admit(arrival, Protocol::Http, &mut connections);
                     }
                 }
                 accepted = accept(beanstalk.as_ref()) => {
-                    if let Some(stream) = accepted {
-                        door.admit(stream, Protocol::Beanstalk, &mut connections);
+                    if let Some(arrival) = accepted {
+                        door.admit(arrival, Protocol::Beanstalk, &mut connections);
                     }
                 }
                 accepted = accept(resp.as_ref()) => {
-                    if let Some(stream) = accepted {
-                        door.admit(stream, Protocol::Resp { copies }, &mut connections);
+                    if let Some(arrival) = accepted {
+                        door.admit(arrival, Protocol::Resp { copies }, &mut connections);
                     }
                 }
             }
@@ -168,12 +178,12 @@ impl Server {
 }
 
 /// The next connection, or nothing after a rest if there can be none. A listener that is not there has none ever.
-async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
+async fn accept(listener: Option<&Listener>) -> Option<Arrival> {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     match listener.accept().await {
-        Ok((stream, _)) => Some(stream),
+        Ok(accepted) => Some(accepted),
         Err(error) => {
             tracing::warn!(%error, "cannot accept connections");
             sleep(REST).await;
@@ -182,8 +192,29 @@ async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
     }
 }
 
+/// The files of a server that others may replace while it runs.
+#[derive(Clone, Debug)]
+pub struct Files {
+    auth: Auth,
+    tls: Vec<Tls>,
+}
+
+impl Files {
+    /// Reads them again. What is wrong with one is logged, and it stays as it was.
+    pub fn reload(&self) {
+        self.auth.reload();
+        self.tls.iter().for_each(Tls::reload);
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let tokens = self.auth.file().map(|file| file.directory().to_owned());
+        let certificates = self.tls.iter().flat_map(Tls::directories);
+        tokens.into_iter().chain(certificates).collect()
+    }
+}
+
 /// What is spoken on a connection.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     Http,
     Beanstalk,
@@ -229,11 +260,11 @@ impl Door {
         }
     }
 
-    fn admit(&self, stream: TcpStream, protocol: Protocol, connections: &mut JoinSet<()>) {
-        if descriptor(&stream) >= self.app.settings.descriptors {
+    fn admit(&self, arrival: Arrival, protocol: Protocol, connections: &mut JoinSet<()>) {
+        if arrival.socket.descriptor() >= self.app.settings.descriptors {
             self.app.metrics.refused_connection();
             self.tell_of_descriptors();
-        } else if let Ok(slot) = self.slots.clone().try_acquire_owned() {
+        } else if let Some(place) = self.place(&arrival, protocol) {
             let app = self.app.clone();
             match protocol {
                 Protocol::Http => {
@@ -242,14 +273,15 @@ impl Door {
                         services: self.services.clone(),
                     };
                     let builder = self.builder.clone();
-                    connections.spawn(converse(stream, app, answers, builder, slot))
+                    connections.spawn(converse(arrival, app, answers, builder, place))
                 }
-                Protocol::Beanstalk => connections.spawn(beanstalk(stream, app, slot)),
-                Protocol::Resp { copies } => connections.spawn(resp(stream, app, copies, slot)),
+                Protocol::Beanstalk => connections.spawn(beanstalk(arrival, app, place)),
+                Protocol::Resp { copies } => connections.spawn(resp(arrival, app, copies, place)),
             };
-        } else if let Ok(slot) = self.refusals.clone().try_acquire_owned() {
+        } else if let Some(slot) = self.refusal(&arrival) {
             tracing::debug!("refused a connection: there are too many");
             self.app.metrics.refused_connection();
+            let stream = arrival.socket.into();
             match protocol {
                 Protocol::Http => connections.spawn(refuse(stream, slot)),
                 Protocol::Beanstalk => {
@@ -264,18 +296,63 @@ impl Door {
             self.app.metrics.refused_connection();
         }
     }
+
+    /// Room for a connection, and for a stranger if it is one.
+    fn place(&self, arrival: &Arrival, protocol: Protocol) -> Option<Place> {
+        let stranger = match (&arrival.tls, protocol) {
+            (Some(_), _) => self.app.auth.stranger(Handshake::Tls)?,
+            (None, Protocol::Http | Protocol::Resp { .. }) => {
+                self.app.auth.stranger(Handshake::None)?
+            }
+            // It has no word for who one is: where it is spoken without TLS, whoever comes is welcome.
+            (None, Protocol::Beanstalk) => Stranger::known(),
+        };
+        Some(Place {
+            _slot: self.slots.clone().try_acquire_owned().ok()?,
+            stranger: Arc::new(stranger),
+        })
+    }
+
+    /// Room to say why there is none. With TLS nothing can be said before it costs more than it is worth.
+    fn refusal(&self, arrival: &Arrival) -> Option<OwnedSemaphorePermit> {
+        match arrival.tls {
+            None => self.refusals.clone().try_acquire_owned().ok(),
+            Some(_) => None,
+        }
+    }
 }
 
-/// The number of a connection's file descriptor.
-#[cfg(unix)]
-fn descriptor(stream: &TcpStream) -> usize {
-    use std::os::fd::AsRawFd;
-    usize::try_from(stream.as_raw_fd()).unwrap_or_default()
+/// Room for a connection while it lasts.
+struct Place {
+    _slot: OwnedSemaphorePermit,
+    stranger: Arc<Stranger>,
 }
 
-#[cfg(not(unix))]
-fn descriptor(_: &TcpStream) -> usize {
-    0
+/// The connection as a protocol sees it, or nothing if it does not come about in time.
+async fn open(
+    socket: Socket,
+    tls: Option<Tls>,
+    inside: Inside,
+    stranger: &Stranger,
+    app: &App,
+) -> Option<Stream> {
+    if let Err(error) = socket.prepare() {
+        tracing::debug!(%error, "the connection was gone at once");
+        return None;
+    }
+    let (tls, socket) = match (tls, socket) {
+        (Some(tls), Socket::Tcp(socket)) => (tls, socket),
+        (_, socket) => return Some(socket.into()),
+    };
+    let until = stranger.until()?;
+    let error = match timeout_at(until, tls.accept(inside, socket)).await {
+        Ok(Ok(stream)) => return Some(Stream::Tls(Box::new(stream))),
+        Ok(Err(error)) => error,
+        Err(late) => late.into(),
+    };
+    app.metrics.failed_handshake();
+    tracing::debug!(%error, "TLS did not come about");
+    None
 }
 
 fn builder() -> Builder<TokioExecutor> {
@@ -308,33 +385,47 @@ struct Answers {
 
 /// Answers the requests of one connection.
 async fn converse(
-    stream: TcpStream,
+    arrival: Arrival,
     app: Arc<App>,
     answers: Answers,
     builder: Arc<Builder<TokioExecutor>>,
-    _slot: OwnedSemaphorePermit,
+    place: Place,
 ) {
     let _open = app.metrics.connection();
-    if let Err(error) = prepare(&stream) {
-        tracing::debug!(%error, "the connection was gone at once");
+    let Arrival {
+        socket, tls, from, ..
+    } = arrival;
+    let stranger = place.stranger.clone();
+    let Some(stream) = open(socket, tls, Inside::Http, &stranger, &app).await else {
         return;
+    };
+    if !app.auth.is_required() {
+        stranger.recognise();
     }
+    let visitor = Visitor { from, stranger };
     let traffic = Arc::new(Traffic::default());
-    let io = TokioIo::new(Guard::new(stream, traffic.clone(), app.clone()));
+    let guard = Guard::new(
+        stream,
+        traffic.clone(),
+        visitor.stranger.clone(),
+        app.clone(),
+    );
+    let io = TokioIo::new(guard);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let mut running = traffic.begin();
-        let (app, answers) = (app.clone(), answers.clone());
+        let (app, answers, visitor) = (app.clone(), answers.clone(), visitor.clone());
         async move {
             let clock = &mut running.clock;
             let mut answer = if grpc::speaks(request.headers()) {
                 // In a box, or it would make the others large.
-                Box::pin(answers.services.answer(&app, clock, request)).await
+                Box::pin(answers.services.answer(&app, clock, &visitor, request)).await
             } else {
                 let (route, hot) = app.routes.find(request.method(), request.uri().path());
                 observe(
                     &app,
                     route,
                     Voice::Http,
+                    &visitor,
                     request,
                     async |request| match hot {
                         Some(hot) => hot.answer(&app, clock, request).await,
@@ -362,49 +453,48 @@ async fn converse(
 }
 
 /// Answers what one connection asks for in beanstalkd's protocol.
-async fn beanstalk(stream: TcpStream, app: Arc<App>, _slot: OwnedSemaphorePermit) {
+async fn beanstalk(arrival: Arrival, app: Arc<App>, place: Place) {
     let _open = app.metrics.connection();
-    let (peer, prepared) = (stream.peer_addr(), prepare(&stream));
-    match peer.and_then(|peer| prepared.map(|()| peer)) {
-        Ok(peer) => beanstalk::converse(stream, peer.to_string(), app).await,
-        Err(error) => tracing::debug!(%error, "the connection was gone at once"),
+    let Arrival {
+        socket, tls, name, ..
+    } = arrival;
+    let stranger = &place.stranger;
+    if let Some(stream) = open(socket, tls, Inside::Other, stranger, &app).await {
+        // The handshake has shown who it is.
+        stranger.recognise();
+        beanstalk::converse(stream, name, app).await;
     }
 }
 
 /// Answers what one connection asks for in Disque's commands.
-async fn resp(stream: TcpStream, app: Arc<App>, copies: u16, _slot: OwnedSemaphorePermit) {
+async fn resp(arrival: Arrival, app: Arc<App>, copies: u16, place: Place) {
     let _open = app.metrics.connection();
-    let ends = || {
-        prepare(&stream)?;
-        io::Result::Ok(resp::Ends {
-            peer: stream.peer_addr()?,
-            local: stream.local_addr()?,
-            copies,
-        })
+    let Arrival {
+        socket, tls, from, ..
+    } = arrival;
+    let Some((peer, local)) = socket.ends() else {
+        return tracing::debug!("the connection was gone at once");
     };
-    match ends() {
-        Ok(ends) => resp::converse(stream, ends, app).await,
-        Err(error) => tracing::debug!(%error, "the connection was gone at once"),
+    let visitor = Visitor {
+        from,
+        stranger: place.stranger.clone(),
+    };
+    if let Some(stream) = open(socket, tls, Inside::Other, &visitor.stranger, &app).await {
+        if !app.auth.is_required() {
+            visitor.stranger.recognise();
+        }
+        let ends = resp::Ends {
+            peer,
+            local,
+            copies,
+            visitor,
+        };
+        resp::converse(stream, ends, app).await;
     }
 }
 
-/// Small answers go out at once, and a peer that is gone without a word is noticed within [`SILENCE`]: by probes while
-/// nothing is under way, and by the lack of any sign that what was sent has arrived.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(SILENCE / 3)
-        .with_interval(SILENCE / 3)
-        .with_retries(2);
-    let socket = SockRef::from(stream);
-    // Probes rest while an answer is under way; without this one the system would send it again for a quarter of an hour.
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(SILENCE))?;
-    socket.set_tcp_keepalive(&keepalive)
-}
-
 /// Says that there are too many connections, in the form that a client which sends a request expects.
-async fn refuse(stream: TcpStream, slot: OwnedSemaphorePermit) {
+async fn refuse(stream: Stream, slot: OwnedSemaphorePermit) {
     let error = Error::new(
         Code::Unavailable,
         "the server has as many connections as it may; try again later",
@@ -425,7 +515,7 @@ async fn refuse(stream: TcpStream, slot: OwnedSemaphorePermit) {
 }
 
 /// Says a last word.
-async fn turn_away(mut stream: TcpStream, word: &[u8], _slot: OwnedSemaphorePermit) {
+async fn turn_away(mut stream: Stream, word: &[u8], _slot: OwnedSemaphorePermit) {
     let talk = async {
         stream.write_all(word).await?;
         stream.shutdown().await?;
@@ -484,29 +574,5 @@ impl hyper::body::Body for Tracked {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_peer_that_is_gone_without_a_word_is_noticed_within_45_seconds() {
-        let listener = Server::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let _peer = TcpStream::connect(listener.local_addr().unwrap()).await;
-        let (stream, _) = listener.accept().await.unwrap();
-        prepare(&stream).unwrap();
-        let socket = SockRef::from(&stream);
-        assert!(socket.keepalive().unwrap());
-        let first = socket.tcp_keepalive_time().unwrap();
-        let next = socket.tcp_keepalive_interval().unwrap();
-        let probes = socket.tcp_keepalive_retries().unwrap();
-        assert_eq!(first + next * probes, Duration::from_secs(45));
-        #[cfg(target_os = "linux")]
-        assert_eq!(
-            socket.tcp_user_timeout().unwrap(),
-            Some(Duration::from_secs(45))
-        );
     }
 }

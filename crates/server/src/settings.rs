@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use crate::auth::Auth;
+
 /// Limits and names of one server. The default is meant for production.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What the server tells about itself.
     pub about: About,
+    /// Who may do what: everybody everything.
+    pub auth: Auth,
     /// Connections at once: 10,000. One more is told so and closed.
     pub connections: usize,
     /// The number of a file descriptor from which on connections are closed at once: no limit. The system gives out the
@@ -49,6 +53,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             about: About::default(),
+            auth: Auth::none(),
             connections: 10_000,
             descriptors: usize::MAX,
             body: 64 << 20,

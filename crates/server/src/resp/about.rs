@@ -14,7 +14,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Session {
     /// Greets, in the way of Disque or of Redis.
-    pub(super) fn hello(&mut self, hello: Hello) -> Reply {
+    pub(super) async fn hello(&mut self, hello: Hello) -> Reply {
         let (version, auth, name) = match hello {
             Hello::Nodes => return self.nodes(),
             Hello::Speak {
@@ -23,11 +23,16 @@ impl Session {
                 name,
             } => (version, auth, name),
         };
-        if let Some((user, password)) = auth {
-            let answer = self.auth(Some(&user), &password);
+        if let Some((_, password)) = auth {
+            let answer = self.auth(&password).await;
             if answer != Reply::OK {
                 return answer;
             }
+        }
+        if self.app.auth.is_required() && self.identity.is_none() {
+            let text = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
+                        option can be used to authenticate the client";
+            return Reply::Error(text.into());
         }
         if let Some(name) = name {
             self.rename(name);
@@ -78,11 +83,6 @@ impl Session {
         i64::try_from(self.id).unwrap_or(i64::MAX)
     }
 
-    /// Says who is asking. There are no passwords yet.
-    pub(super) fn auth(&self, _user: Option<&[u8]>, _password: &[u8]) -> Reply {
-        Reply::wrong("Client sent AUTH, but no password is set")
-    }
-
     fn rename(&mut self, name: String) {
         self.worker = match name.is_empty() {
             true => format!("resp {}", self.ends.peer).into(),
@@ -96,6 +96,7 @@ impl Session {
         self.rename(String::new());
         self.version = Version::default();
         self.muting = Muting::default();
+        self.identity = None;
         Reply::Status("RESET")
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Ends;
 use super::held::Held;
 use crate::app::{App, ROOM_UNIT};
+use crate::auth::Identity;
 use crate::clock::within;
 use crate::line::{LARGE, Line};
 
@@ -40,6 +41,8 @@ pub struct Session {
     pub(super) muting: Muting,
     pub(super) held: Held,
     pub(super) began: Timestamp,
+    /// Who it is, if it has said so.
+    pub(super) identity: Option<Arc<Identity>>,
     /// How many copies of a job there are.
     pub(super) copies: u16,
 }
@@ -56,6 +59,7 @@ impl Session {
             muting: Muting::default(),
             held: Held::default(),
             began: app.service.now(),
+            identity: None,
             copies: ends.copies,
             ends,
             app,
@@ -172,8 +176,8 @@ impl Session {
             Command::Kick(id) => self.timely(self.kick(id)).await?,
             Command::Cancel(id) => self.timely(self.cancel(id)).await?,
             Command::Client(command) => return Ok(self.client(command)),
-            Command::Hello(hello) => Ok(self.hello(hello)),
-            Command::Auth { user, password } => Ok(self.auth(user.as_deref(), &password)),
+            Command::Hello(hello) => Ok(self.hello(hello).await),
+            Command::Auth { password, .. } => Ok(self.auth(&password).await),
             Command::Ping(None) => Ok(Reply::Status("PONG")),
             Command::Ping(Some(text)) | Command::Echo(text) => Ok(Reply::Bulk(text)),
             Command::Time => Ok(self.time()),

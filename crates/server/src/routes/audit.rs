@@ -16,6 +16,7 @@ use crate::schema;
 /// Reads everything, between other work. `ok` is false when `problems` names any.
 #[utoipa::path(
     post, path = "/v1/audit", tag = "observe",
+    security((), ("token" = ["admin:*"])),
     responses((status = 200, description = "what was found", body = schema::Audit))
 )]
 pub async fn audit(State(app): State<Arc<App>>, body: Body) -> Answer {

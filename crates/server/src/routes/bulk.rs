@@ -5,8 +5,10 @@ use std::sync::Arc;
 use auxo_core::json::{read, show};
 use axum::extract::State;
 
+use super::jobs::steer_own;
 use super::ok;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::extract::Body;
 use crate::problem::Answer;
 use crate::schema;
@@ -17,11 +19,15 @@ use crate::schema;
 /// `next_cursor` until that is null. With reschedule, give `run_at` rather than `delay`, so that all steps mean the same.
 #[utoipa::path(
     post, path = "/v1/jobs:bulk", tag = "jobs",
+    security((), ("token" = ["operate:{ids or filter}"])),
     request_body = schema::Order,
     responses((status = 200, description = "what was moved", body = schema::Steered))
 )]
-pub async fn bulk(State(app): State<Arc<App>>, body: Body) -> Answer {
+pub async fn bulk(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
     let order = read::order(&body.bytes)?;
     let mode = order.mode;
-    ok(&show::steered(&app.service.steer(order).await?, mode))
+    ok(&show::steered(
+        &steer_own(&app, &caller, order).await?,
+        mode,
+    ))
 }

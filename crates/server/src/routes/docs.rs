@@ -8,6 +8,7 @@ use crate::document;
 /// This document
 #[utoipa::path(
     get, path = "/openapi.json", tag = "observe",
+    security((), ("token" = ["read:{any queue}"])),
     responses((status = 200, description = "OpenAPI 3.1", body = crate::schema::Any))
 )]
 pub async fn openapi() -> Response {
@@ -17,6 +18,7 @@ pub async fn openapi() -> Response {
 /// This document as a page to read
 #[utoipa::path(
     get, path = "/docs", tag = "observe",
+    security((), ("token" = ["read:{any queue}"])),
     responses((status = 200, description = "a page without scripts", body = String, content_type = "text/html"))
 )]
 pub async fn docs() -> Response {

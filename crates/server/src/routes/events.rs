@@ -15,6 +15,7 @@ use futures_util::stream::{self, Stream};
 use serde_json::json;
 
 use crate::app::App;
+use crate::auth::{Caller, Identity};
 use crate::events::{Start, Told, Watcher};
 use crate::extract::Pairs;
 use crate::problem::Answer;
@@ -31,6 +32,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// are not counted.
 #[utoipa::path(
     get, path = "/v1/events", tag = "observe",
+    security((), ("token" = ["read:{?queue}"])),
     params(
         ("queue" = Option<String>, Query, description = "only of this queue"),
         ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was seen"),
@@ -39,12 +41,14 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 )]
 pub async fn events(
     State(app): State<Arc<App>>,
+    caller: Caller,
     headers: HeaderMap,
     Pairs(pairs): Pairs,
 ) -> Answer<Response> {
     let queue = wanted(&pairs)?;
+    caller.check_filter(queue.as_ref())?;
     let watcher = app.hub.watch(start(&app, &headers)?);
-    let stream = told(app, watcher, queue);
+    let stream = told(app, caller.identity().clone(), watcher, queue);
     let sse = Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT));
     Ok(([(CACHE_CONTROL, "no-store")], sse).into_response())
 }
@@ -73,18 +77,22 @@ fn start(app: &App, headers: &HeaderMap) -> Result<Start, Error> {
 
 struct Telling {
     app: Arc<App>,
+    /// Who is told.
+    to: Arc<Identity>,
     watcher: Watcher,
     queue: Option<QueueName>,
 }
 
-/// The events, until the server stops.
+/// The events, until the server stops or the token of who is told is no longer right.
 fn told(
     app: Arc<App>,
+    to: Arc<Identity>,
     watcher: Watcher,
     queue: Option<QueueName>,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     let telling = Telling {
         app,
+        to,
         watcher,
         queue,
     };
@@ -93,6 +101,7 @@ fn told(
             let told = tokio::select! {
                 told = telling.watcher.next() => told,
                 () = telling.app.stopped() => return None,
+                () = telling.app.auth.revoked(&telling.to) => return None,
             };
             if let Some(event) = event(&telling, &told) {
                 return Some((Ok(event), telling));

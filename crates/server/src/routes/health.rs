@@ -17,6 +17,7 @@ use crate::schema;
 /// Say whether the process and its engine are well
 #[utoipa::path(
     get, path = "/healthz", tag = "observe",
+    security(()),
     responses(
         (status = 200, description = "all is well", body = schema::Well),
         (status = 503, description = "the engine has stopped; restart the process", body = schema::Problem, content_type = "application/problem+json"),
@@ -30,6 +31,7 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Answer {
 /// Say whether requests should be sent here
 #[utoipa::path(
     get, path = "/readyz", tag = "observe",
+    security(()),
     responses(
         (status = 200, description = "send them", body = schema::Well),
         (status = 503, description = "the engine has stopped, or the server is stopping", body = schema::Problem, content_type = "application/problem+json"),
@@ -51,6 +53,7 @@ fn unwell(error: Error) -> Error {
 /// Show what is counted, for Prometheus
 #[utoipa::path(
     get, path = "/metrics", tag = "observe",
+    security((), ("token" = ["read:*"])),
     responses((status = 200, description = "OpenMetrics text", body = String, content_type = "application/openmetrics-text"))
 )]
 pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
@@ -66,6 +69,7 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
         started_at: app.started_at,
         healthy,
         repaired: app.service.repaired(),
+        unreadable: vec![("tokens", app.auth.unreadable())],
     };
     let text = app.metrics.text(&snapshot);
     let text = text.map_err(|error| Error::new(Code::Internal, error.to_string()))?;

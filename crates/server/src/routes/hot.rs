@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use auxo_core::QueueName;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 
 use super::{lease, push, settle};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::clock::{Clock, Late, within};
 use crate::extract::{Body, InQueue};
 use crate::problem::Answer;
@@ -46,13 +48,17 @@ impl Hot {
         clock: &mut Option<Clock>,
         request: Request<Incoming>,
     ) -> Result<Response, Late> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let caller = match self.caller(app, &mut head).await {
+            Ok(caller) => caller,
+            Err(problem) => return Ok(problem.into_response()),
+        };
         let body = match Body::read(&head.headers, body, app, clock).await {
             Ok(body) => body,
             Err(problem) => return Ok(problem.into_response()),
         };
         let may_wait = self == Hot::Lease;
-        let call = self.call(State(app.clone()), head.headers, body);
+        let call = self.call(State(app.clone()), caller, head.headers, body);
         let answer = match may_wait {
             true => call.await,
             false => within(app.settings.answer_time, clock, call).await?,
@@ -60,12 +66,27 @@ impl Hot {
         Ok(answer.into_response())
     }
 
-    async fn call(self, app: State<Arc<App>>, headers: HeaderMap, body: Body) -> Answer {
+    /// Who calls, if they may push into this queue. About the others the handlers know more.
+    async fn caller(&self, app: &Arc<App>, head: &mut Parts) -> Answer<Caller> {
+        let caller = Caller::from_request_parts(head, app).await?;
+        if let Hot::Push(queue) = self {
+            caller.check(queue)?;
+        }
+        Ok(caller)
+    }
+
+    async fn call(
+        self,
+        app: State<Arc<App>>,
+        caller: Caller,
+        headers: HeaderMap,
+        body: Body,
+    ) -> Answer {
         match self {
             Hot::Push(queue) => push::push(app, InQueue(queue), headers, body).await,
-            Hot::Lease => lease::lease(app, body).await,
-            Hot::Settle => settle::settle(app, body).await,
-            Hot::Extend => settle::extend(app, body).await,
+            Hot::Lease => lease::lease(app, caller, body).await,
+            Hot::Settle => settle::settle(app, caller, body).await,
+            Hot::Extend => settle::extend(app, caller, body).await,
         }
     }
 }

@@ -8,6 +8,7 @@ use axum::extract::State;
 
 use super::ok;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::extract::Body;
 use crate::problem::Answer;
 use crate::schema;
@@ -18,11 +19,15 @@ use crate::schema;
 /// empty list means that there was none. A client that closes the connection while it waits gets no job.
 #[utoipa::path(
     post, path = "/v1/lease", tag = "work",
+    security((), ("token" = ["lease:{queues}"])),
     request_body = schema::Ask,
     responses((status = 200, description = "the jobs, each with its token", body = schema::Leases))
 )]
-pub async fn lease(State(app): State<Arc<App>>, body: Body) -> Answer {
+pub async fn lease(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
     let ask = read::ask(&body.bytes)?;
+    for queue in &ask.queues {
+        caller.check(queue)?;
+    }
     // A waiting call may wait for a minute; its body need not take room for so long.
     drop(body);
     let names = u32::try_from(ask.queues.len()).unwrap_or(u32::MAX);
@@ -39,6 +44,7 @@ pub async fn lease(State(app): State<Arc<App>>, body: Body) -> Answer {
         jobs = app.service.lease(ask) => jobs?,
         // Dropping the call gives back what it was about to return.
         () = app.stopped() => Vec::new(),
+        () = app.auth.revoked(caller.identity()) => Vec::new(),
     };
     ok(&show::leases(&jobs))
 }

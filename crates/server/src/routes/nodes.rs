@@ -13,6 +13,7 @@ use crate::schema;
 /// Show the processes that serve this queue
 #[utoipa::path(
     get, path = "/v1/nodes", tag = "observe",
+    security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the processes", body = schema::Nodes))
 )]
 pub async fn nodes(State(app): State<Arc<App>>) -> Answer {

@@ -18,6 +18,7 @@ use crate::schema;
 /// All that are not leased, also those of which only the key is left. Go on with `next_cursor` until it is null.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/passages", operation_id = "passages", tag = "moving",
+    security((), ("token" = ["admin:{queue}"])),
     params(
         ("cursor" = Option<String>, Query, description = "where to go on"),
         ("limit" = Option<u32>, Query, description = "how many at most: 100 unless said, 1,000 at most"),
@@ -46,6 +47,7 @@ pub async fn passages(
 /// As if they had never been here. A job that is leased, or has changed since it was shown, stays.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/depart", operation_id = "depart", tag = "moving",
+    security((), ("token" = ["admin:{queue}"])),
     request_body = schema::Departure,
     responses((status = 200, description = "for each job whether it has left", body = schema::Departed))
 )]
@@ -61,6 +63,7 @@ pub async fn depart(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: 
 /// free; one whose key is taken is refused, and the others go on. Limits and pauses of the queue do not keep them out.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/adopt", operation_id = "adopt", tag = "moving",
+    security((), ("token" = ["admin:{queue}"])),
     request_body = schema::Adoption,
     responses(
         (status = 200, description = "how the move stands", body = schema::Adopted),

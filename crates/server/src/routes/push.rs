@@ -22,6 +22,7 @@ use crate::schema;
 /// With the header `Idempotency-Key` a push of one job can be repeated: the second is answered with the job of the first.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/jobs", tag = "jobs",
+    security((), ("token" = ["push:{queue}"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "the job's key, with on_duplicate return")),
     request_body = schema::Push,
     responses(

@@ -20,6 +20,7 @@ use crate::schema;
 /// Show all queues
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
+    security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the queues in the order of their names", body = schema::Queues))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
@@ -31,6 +32,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer {
 /// Show a queue
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "show_queue", tag = "queues",
+    security((), ("token" = ["read:{queue}"])),
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
         (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
@@ -45,6 +47,7 @@ pub async fn show(State(app): State<Arc<App>>, InQueue(queue): InQueue) -> Answe
 /// What is left out stays as it is; a limit that is null is taken away.
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
+    security((), ("token" = ["operate:{queue}"])),
     request_body = schema::QueueConfig,
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
@@ -64,6 +67,7 @@ pub async fn set(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Bod
 /// Running leases go on.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", tag = "queues",
+    security((), ("token" = ["operate:{queue}"])),
     request_body = Option<schema::Side>,
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
@@ -77,6 +81,7 @@ pub async fn pause(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: B
 /// Resume a queue
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", tag = "queues",
+    security((), ("token" = ["operate:{queue}"])),
     request_body = Option<schema::Side>,
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
@@ -139,6 +144,7 @@ async fn set_paused(app: &App, queue: QueueName, body: &Body, paused: bool) -> A
 /// It goes on until nothing is left, or until the client closes the connection.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/purge", tag = "queues",
+    security((), ("token" = ["operate:{queue}"])),
     request_body = Option<schema::Purge>,
     responses((status = 200, description = "how many jobs were deleted", body = schema::Purged))
 )]

@@ -18,6 +18,7 @@ use crate::schema;
 /// Show all subscriptions
 #[utoipa::path(
     get, path = "/v1/topics", operation_id = "list_subscriptions", tag = "topics",
+    security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the subscriptions of all topics", body = schema::Subscriptions))
 )]
 pub async fn list(State(app): State<Arc<App>>) -> Answer {
@@ -29,6 +30,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer {
 /// Add or replace a subscription
 #[utoipa::path(
     put, path = "/v1/topics/{topic}/subscriptions/{name}", tag = "topics",
+    security((), ("token" = ["operate:*"])),
     request_body = schema::NewSubscription,
     responses((status = 200, description = "the subscription", body = schema::Subscription))
 )]
@@ -48,6 +50,7 @@ pub async fn subscribe(
 /// Its queue and its jobs stay.
 #[utoipa::path(
     delete, path = "/v1/topics/{topic}/subscriptions/{name}", tag = "topics",
+    security((), ("token" = ["operate:*"])),
     responses(
         (status = 204, description = "it is gone"),
         (status = 404, description = "there is no such subscription", body = schema::Problem, content_type = "application/problem+json"),
@@ -67,6 +70,7 @@ pub async fn unsubscribe(
 /// Publish a message: one job for each subscription that wants it
 #[utoipa::path(
     post, path = "/v1/topics/{topic}/messages", tag = "topics",
+    security((), ("token" = ["push:*"])),
     request_body = schema::Message,
     responses(
         (status = 200, description = "the jobs; none if nobody wants it", body = schema::Published),

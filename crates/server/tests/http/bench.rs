@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use auxo_core::{Engine, ManualClock, Service};
 use auxo_embedded::{Embedded, Options, Sync};
-use auxo_server::{About, Server, Settings};
+use auxo_server::{About, Listener, Server, Settings};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -43,6 +43,19 @@ impl Bench {
         wrap: impl FnOnce(Embedded) -> Arc<dyn Engine>,
         adjust: impl FnOnce(&mut Settings),
     ) -> Bench {
+        Bench::built(wrap, adjust, Listener::from).await
+    }
+
+    /// A server that listens as a test has it.
+    pub async fn listening(listen: impl FnOnce(TcpListener) -> Listener) -> Bench {
+        Bench::built(|engine| Arc::new(engine), |_| (), listen).await
+    }
+
+    pub async fn built(
+        wrap: impl FnOnce(Embedded) -> Arc<dyn Engine>,
+        adjust: impl FnOnce(&mut Settings),
+        listen: impl FnOnce(TcpListener) -> Listener,
+    ) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(1_700_000_000_000);
         let options = Options {
@@ -63,7 +76,8 @@ impl Bench {
         };
         adjust(&mut settings);
         let any = "127.0.0.1:0".parse().unwrap();
-        let server = Server::new(Server::listen(any).unwrap(), service.clone(), settings).unwrap();
+        let listener = listen(Server::listen(any).unwrap());
+        let server = Server::new(listener, service.clone(), settings).unwrap();
         let address = server.address().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(server.run(async {

@@ -70,6 +70,13 @@ async fn a_connection_without_a_request_closes_in_the_end() {
     let mut rest = Vec::new();
     within(silent.read_to_end(&mut rest)).await.unwrap();
     assert_eq!(rest, b"");
+    // Also one that has had its answer.
+    let mut used = bench.connect().await;
+    used.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    within(used.read_to_end(&mut rest)).await.unwrap();
+    assert!(rest.starts_with(b"HTTP/1.1 200"));
 }
 
 #[tokio::test]

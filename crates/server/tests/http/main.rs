@@ -1,5 +1,6 @@
 //! The server over real sockets.
 
+mod auth;
 mod bench;
 mod connections;
 mod docs;
@@ -20,4 +21,6 @@ mod shapes;
 mod slow;
 mod stop;
 mod strange;
+mod strangers;
+mod tls;
 mod work;

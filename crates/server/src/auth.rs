@@ -1,0 +1,477 @@
+//! Who may do what.
+//!
+//! Every protocol asks the same three questions: [`Auth::check`] says who has a token, [`Identity::may`] whether they may do
+//! this in that queue, and [`Auth::stranger`] bounds a connection until it has shown who it is. While there is no file with
+//! tokens, everybody who can connect may do everything; the file's first appearance closes that door, also on a running
+//! server, and an empty file lets nobody in.
+//!
+//! From the bottom up: `grant` has the rights and their globs, `tokens` the file, `identity` somebody who was let in,
+//! `failures` counts wrong tokens, `stranger` bounds connections.
+
+mod caller;
+mod failures;
+mod grant;
+mod identity;
+mod stranger;
+mod tokens;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwapOption;
+use auxo_core::{Clock, Code, Error, SystemClock, Timestamp};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::sleep;
+
+pub use self::caller::{Caller, Need, Turned, Visitor};
+use self::failures::Failures;
+pub use self::grant::{Grant, Right};
+pub use self::identity::Identity;
+pub use self::stranger::{Patience, Stranger};
+pub use self::tokens::{Secret, Token, TokenFile, Tokens};
+
+/// Answers to wrong tokens that are held back at once; the rest are not worth the memory.
+const HELD_BACK: usize = 256;
+
+/// The tokens of a server, and what it knows of those who come without a right one. Clones share everything.
+#[derive(Clone)]
+pub struct Auth(Arc<Shared>);
+
+struct Shared {
+    file: Option<TokenFile>,
+    /// Nothing if everybody may do everything.
+    tokens: ArcSwapOption<Tokens>,
+    clock: Arc<dyn Clock>,
+    failures: Failures,
+    patience: Patience,
+    strangers: Arc<Semaphore>,
+    held_back: Semaphore,
+    /// Counts how often the tokens were replaced.
+    changes: watch::Sender<u64>,
+    unreadable: AtomicU64,
+}
+
+/// Why somebody was not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Denied {
+    /// No token was shown.
+    Missing,
+    /// The token is not known, or not any more.
+    Wrong,
+    /// The same, and it was not the first from there. Its answer is to be held back: [`Auth::hold_back`].
+    TooMany,
+}
+
+impl Denied {
+    /// A word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Denied::Missing => "missing",
+            Denied::Wrong => "wrong",
+            Denied::TooMany => "too_many",
+        }
+    }
+}
+
+impl From<Denied> for Error {
+    fn from(denied: Denied) -> Error {
+        match denied {
+            Denied::Missing => Error::new(
+                Code::Unauthorized,
+                "this server wants a token; `auxo token new` makes one",
+            ),
+            Denied::Wrong => Error::new(
+                Code::Unauthorized,
+                "this token is not known here, or its time is over",
+            ),
+            Denied::TooMany => Error::new(
+                Code::RateLimited,
+                "too many wrong tokens from this address; try again in a minute",
+            ),
+        }
+    }
+}
+
+impl Default for Auth {
+    fn default() -> Auth {
+        Auth::none()
+    }
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tokens = self
+            .0
+            .tokens
+            .load()
+            .as_ref()
+            .map(|tokens| tokens.list().len());
+        let mut auth = f.debug_struct("Auth");
+        auth.field("file", &self.0.file)
+            .field("tokens", &tokens)
+            .finish()
+    }
+}
+
+impl Auth {
+    /// Everybody may do everything, for good.
+    pub fn none() -> Auth {
+        Auth::new(
+            None,
+            None,
+            Arc::new(SystemClock::new(Timestamp(0))),
+            Patience::default(),
+        )
+    }
+
+    /// With the tokens of a file, which need not be there yet.
+    pub fn open(file: TokenFile, clock: Arc<dyn Clock>, patience: Patience) -> Result<Auth, Error> {
+        let tokens = file.read()?;
+        Ok(Auth::new(Some(file), tokens, clock, patience))
+    }
+
+    fn new(
+        file: Option<TokenFile>,
+        tokens: Option<Tokens>,
+        clock: Arc<dyn Clock>,
+        patience: Patience,
+    ) -> Auth {
+        Auth(Arc::new(Shared {
+            file,
+            tokens: ArcSwapOption::from_pointee(tokens),
+            clock,
+            failures: Failures::default(),
+            strangers: Arc::new(Semaphore::new(patience.connections)),
+            held_back: Semaphore::new(HELD_BACK),
+            patience,
+            changes: watch::Sender::new(0),
+            unreadable: AtomicU64::new(0),
+        }))
+    }
+
+    /// The file that the tokens come from.
+    pub fn file(&self) -> Option<&TokenFile> {
+        self.0.file.as_ref()
+    }
+
+    /// Whether a token is needed.
+    pub fn is_required(&self) -> bool {
+        self.0.tokens.load().is_some()
+    }
+
+    /// How many tokens there are.
+    pub fn tokens(&self) -> usize {
+        let tokens = self.0.tokens.load();
+        tokens.as_ref().map_or(0, |tokens| tokens.list().len())
+    }
+
+    /// Who shows this token from there. The work is the same whatever is wrong with it, and so is the answer.
+    pub fn check(&self, presented: Option<&str>, from: IpAddr) -> Result<Arc<Identity>, Denied> {
+        let tokens = self.0.tokens.load();
+        let Some(tokens) = tokens.as_ref() else {
+            return Ok(Identity::everybody());
+        };
+        let presented = presented.ok_or(Denied::Missing)?;
+        let now = self.0.clock.now();
+        match tokens.find(presented, now.wall) {
+            Some(identity) => Ok(identity),
+            None if self.0.failures.note(from, now.steady) => Err(Denied::Wrong),
+            None => Err(Denied::TooMany),
+        }
+    }
+
+    /// Waits before a refusal is answered, if it is one of too many.
+    pub async fn hold_back(&self, denied: Denied) {
+        if denied == Denied::TooMany
+            && let Ok(_place) = self.0.held_back.try_acquire()
+        {
+            sleep(self.0.patience.delay).await;
+        }
+    }
+
+    /// A place for a new connection that has not shown who it is; `None` if there are too many of them. Where no token is
+    /// needed, nor a handshake to come, it counts as known.
+    pub fn stranger(&self, handshake: Handshake) -> Option<Stranger> {
+        if handshake == Handshake::None && !self.is_required() {
+            return Some(Stranger::known());
+        }
+        let place = self.0.strangers.clone().try_acquire_owned().ok()?;
+        Some(Stranger::new(&self.0.patience, place))
+    }
+
+    /// Whether somebody who was let in would still be.
+    pub fn is_current(&self, identity: &Identity) -> bool {
+        match self.0.tokens.load().as_ref() {
+            None => true,
+            Some(tokens) => tokens.still_know(identity, self.0.clock.now().wall),
+        }
+    }
+
+    /// Resolves when somebody who was let in would not be any more. For whatever goes on for long after it was allowed.
+    pub async fn revoked(&self, identity: &Identity) {
+        let mut changes = self.0.changes.subscribe();
+        while self.is_current(identity) {
+            let over = async {
+                match identity.expires_at {
+                    None => std::future::pending().await,
+                    Some(end) => sleep(end.since(self.0.clock.now().wall)).await,
+                }
+            };
+            tokio::select! {
+                // The sender lives as long as `self`.
+                _ = changes.changed() => {}
+                () = over => {}
+            }
+        }
+    }
+
+    /// Reads the file again. One that is wrong, or gone, changes nothing; that is logged and counted.
+    pub fn reload(&self) {
+        let Some(file) = &self.0.file else {
+            return;
+        };
+        match file.read() {
+            Ok(Some(tokens)) => self.replace(tokens),
+            Ok(None) if !self.is_required() => {}
+            Ok(None) => self.keep("there is no such file any more"),
+            Err(error) => self.keep(error.message()),
+        }
+    }
+
+    fn replace(&self, tokens: Tokens) {
+        let old = self.0.tokens.load();
+        if old.as_ref().is_some_and(|old| old.list() == tokens.list()) {
+            return;
+        }
+        tracing::info!(tokens = tokens.list().len(), "read the tokens anew");
+        self.0.tokens.store(Some(Arc::new(tokens)));
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    fn keep(&self, why: &str) {
+        self.0.unreadable.fetch_add(1, Relaxed);
+        tracing::error!(why, "the tokens stay as they were");
+    }
+
+    /// How often the file could not be read again.
+    pub fn unreadable(&self) -> u64 {
+        self.0.unreadable.load(Relaxed)
+    }
+}
+
+/// Whether a connection begins with something that costs before any request is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// No.
+    None,
+    /// TLS.
+    Tls,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use auxo_core::{ManualClock, QueueName};
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    struct Bench {
+        auth: Auth,
+        file: TokenFile,
+        clock: Arc<ManualClock>,
+        _dir: tempfile::TempDir,
+    }
+
+    fn bench(patience: Patience) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("tokens.toml"));
+        let clock = ManualClock::at(1_700_000_000_000);
+        let auth = Auth::open(file.clone(), clock.clone(), patience).unwrap();
+        Bench {
+            auth,
+            file,
+            clock,
+            _dir: dir,
+        }
+    }
+
+    impl Bench {
+        fn add(&self, allow: &str, life: Option<Duration>) -> (Token, Secret) {
+            let now = self.clock.now().wall;
+            let end = life.map(|life| now.plus(life));
+            let made = Token::new("t", vec![allow.parse().unwrap()], now, end).unwrap();
+            let token = made.0.clone();
+            self.file
+                .change(|tokens| Ok((tokens.with(token), ())))
+                .unwrap();
+            self.auth.reload();
+            made
+        }
+    }
+
+    #[test]
+    fn the_first_token_closes_the_door_and_the_last_one_does_not_open_it_again() {
+        let bench = bench(Patience::default());
+        let mail = QueueName::new("mail").unwrap();
+        let everybody = bench.auth.check(None, HERE).unwrap();
+        assert!(everybody.may(Right::Admin, &mail));
+        let (token, secret) = bench.add("push:mail", None);
+        assert!(!bench.auth.is_current(&everybody));
+        assert_eq!(bench.auth.check(None, HERE).unwrap_err(), Denied::Missing);
+        let identity = bench.auth.check(Some(secret.reveal()), HERE).unwrap();
+        assert_eq!((identity.name(), identity.id()), ("t", Some(&*token.id)));
+        assert!(identity.may(Right::Push, &mail) && !identity.may(Right::Read, &mail));
+        bench
+            .file
+            .change(|tokens| Ok(tokens.without(&token.id).unwrap()))
+            .unwrap();
+        bench.auth.reload();
+        assert!(!bench.auth.is_current(&identity));
+        assert!(bench.auth.check(Some(secret.reveal()), HERE).is_err());
+        assert!(bench.auth.check(None, HERE).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_or_gone_leaves_the_tokens_as_they_were() {
+        let bench = bench(Patience::default());
+        let (_, secret) = bench.add("push:mail", None);
+        for (count, text) in [(1, Some("token = 7")), (2, None)] {
+            match text {
+                Some(text) => std::fs::write(bench.file.path(), text).unwrap(),
+                None => std::fs::remove_file(bench.file.path()).unwrap(),
+            }
+            bench.auth.reload();
+            assert_eq!(bench.auth.unreadable(), count);
+            assert!(bench.auth.check(Some(secret.reveal()), HERE).is_ok());
+            assert!(bench.auth.check(None, HERE).is_err());
+        }
+    }
+
+    #[test]
+    fn wrong_tokens_are_slowed_by_address_and_a_right_one_is_let_in_all_the_same() {
+        let bench = bench(Patience::default());
+        let (token, secret) = bench.add("push:mail", None);
+        let unknown = "auxo_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        let wrong = format!("auxo_{}_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", token.id);
+        for _ in 0..2 {
+            for presented in [unknown, &wrong] {
+                let denied = bench.auth.check(Some(presented), HERE).unwrap_err();
+                assert_eq!(denied, Denied::Wrong);
+            }
+            assert_eq!(bench.auth.check(None, HERE).unwrap_err(), Denied::Missing);
+        }
+        assert_eq!(
+            bench.auth.check(Some("x"), HERE).unwrap_err(),
+            Denied::Wrong
+        );
+        for presented in [unknown, &wrong, ""] {
+            let denied = bench.auth.check(Some(presented), HERE).unwrap_err();
+            assert_eq!(denied, Denied::TooMany);
+        }
+        assert!(bench.auth.check(Some(secret.reveal()), HERE).is_ok());
+        let elsewhere = "192.0.2.1".parse().unwrap();
+        assert_eq!(
+            bench.auth.check(Some("x"), elsewhere).unwrap_err(),
+            Denied::Wrong
+        );
+        bench.clock.advance(Duration::from_secs(60));
+        assert_eq!(
+            bench.auth.check(Some("x"), HERE).unwrap_err(),
+            Denied::Wrong
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_an_answer_past_too_many_is_held_back_and_only_so_many_at_once() {
+        let bench = bench(Patience::default());
+        let began = tokio::time::Instant::now();
+        bench.auth.hold_back(Denied::Missing).await;
+        bench.auth.hold_back(Denied::Wrong).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        bench.auth.hold_back(Denied::TooMany).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+        let _all = bench
+            .auth
+            .0
+            .held_back
+            .try_acquire_many(HELD_BACK as u32)
+            .unwrap();
+        bench.auth.hold_back(Denied::TooMany).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+    }
+
+    async fn is_over(mut future: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
+        std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+    }
+
+    #[tokio::test]
+    async fn whoever_stays_for_long_is_told_when_the_token_is_gone() {
+        let bench = bench(Patience::default());
+        let (token, secret) = bench.add("read:*", None);
+        let identity = bench.auth.check(Some(secret.reveal()), HERE).unwrap();
+        let mut revoked = std::pin::pin!(bench.auth.revoked(&identity));
+        assert!(!is_over(revoked.as_mut()).await);
+        // A change that is about others does not end it.
+        bench.add("push:mail", None);
+        assert!(!is_over(revoked.as_mut()).await);
+        bench
+            .file
+            .change(|tokens| Ok(tokens.without(&token.id).unwrap()))
+            .unwrap();
+        bench.auth.reload();
+        revoked.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn and_when_its_time_is_over() {
+        let bench = bench(Patience::default());
+        let (_, secret) = bench.add("read:*", Some(Duration::from_secs(30)));
+        let identity = bench.auth.check(Some(secret.reveal()), HERE).unwrap();
+        let clock = bench.clock.clone();
+        // The clock of the token moves by hand, and the timer with it.
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(29)).await;
+            clock.advance(Duration::from_secs(30));
+        });
+        bench.auth.revoked(&identity).await;
+        assert!(bench.auth.check(Some(secret.reveal()), HERE).is_err());
+    }
+
+    #[tokio::test]
+    async fn strangers_are_few_until_they_are_known() {
+        let bench = bench(Patience {
+            connections: 2,
+            ..Patience::default()
+        });
+        // Where no token is needed there are none.
+        let open: Vec<_> = (0..10)
+            .map(|_| bench.auth.stranger(Handshake::None).unwrap())
+            .collect();
+        assert!(open.iter().all(Stranger::is_known));
+        let (first, second) = (
+            bench.auth.stranger(Handshake::Tls).unwrap(),
+            bench.auth.stranger(Handshake::Tls).unwrap(),
+        );
+        bench.add("push:mail", None);
+        assert!(bench.auth.stranger(Handshake::None).is_none());
+        first.recognise();
+        let third = bench.auth.stranger(Handshake::None).unwrap();
+        assert!(bench.auth.stranger(Handshake::None).is_none());
+        drop(second);
+        assert!(bench.auth.stranger(Handshake::None).is_some());
+        assert_eq!(third.left(), 4096);
+        third.took(4000);
+        assert_eq!(third.left(), 96);
+        third.took(4000);
+        assert_eq!(third.left(), 0);
+        assert!(third.until().is_some() && first.until().is_none());
+        third.recognise();
+        assert_eq!(third.left(), usize::MAX);
+    }
+}

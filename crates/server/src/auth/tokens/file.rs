@@ -1,0 +1,181 @@
+//! The file itself: only its owner may change it, it is replaced as a whole, and never through a link.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use auxo_core::{Code, Error};
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::Tokens;
+
+/// The most that is read of a file: 1 MiB, some thousands of tokens.
+const MOST: u64 = 1 << 20;
+
+/// A file with tokens.
+#[derive(Clone, Debug)]
+pub struct TokenFile(PathBuf);
+
+impl TokenFile {
+    /// The file at a path. It need not be there.
+    pub fn new(path: impl Into<PathBuf>) -> TokenFile {
+        TokenFile(path.into())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The directory that it is in.
+    pub fn directory(&self) -> &Path {
+        match self.0.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// What it holds; `None` if there is no such file.
+    pub fn read(&self) -> Result<Option<Tokens>, Error> {
+        let text = match self.text() {
+            Ok(text) => text,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(self.wrong(&error.to_string())),
+        };
+        let tokens = Tokens::parse(&text).map_err(|error| self.wrong(error.message()))?;
+        Ok(Some(tokens))
+    }
+
+    fn text(&self) -> io::Result<String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match rustix::fs::open(&self.0, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(rustix::io::Errno::LOOP) => {
+                return Err(io::Error::other("is a link, which is not followed"));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(io::Error::other("is not a file"));
+        }
+        if others_may_write(&about) {
+            return Err(io::Error::other(
+                "others than its owner may change it; `chmod 600` it, after a look at what is in it",
+            ));
+        }
+        let mut text = String::new();
+        file.take(MOST + 1).read_to_string(&mut text)?;
+        match text.len() as u64 > MOST {
+            true => Err(io::Error::other("is larger than 1 MiB")),
+            false => Ok(text),
+        }
+    }
+
+    /// Changes what it holds, and makes it if need be. Nobody else who changes it this way comes in between, and whoever
+    /// reads it sees the old or the new whole.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&Tokens) -> Result<(Tokens, T), Error>,
+    ) -> Result<T, Error> {
+        let failed = |error: io::Error| self.wrong(&error.to_string());
+        let directory = File::open(self.directory()).map_err(failed)?;
+        // Until it is dropped.
+        directory.lock().map_err(failed)?;
+        let (tokens, answer) = change(&self.read()?.unwrap_or_default())?;
+        self.replace(&directory, &tokens.text()?).map_err(failed)?;
+        Ok(answer)
+    }
+
+    fn replace(&self, directory: &File, text: &str) -> io::Result<()> {
+        let name = self.0.file_name().ok_or(ErrorKind::InvalidInput)?;
+        let mut new = name.to_owned();
+        new.push(".new");
+        // What a command left that was killed.
+        let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(file);
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        rustix::fs::renameat(directory, &new, directory, name)?;
+        directory.sync_all()
+    }
+
+    fn wrong(&self, why: &str) -> Error {
+        let message = format!("tokens {}: {why}", self.0.display());
+        Error::new(Code::Unavailable, message)
+    }
+}
+
+/// A directory that is none has no files in it; whoever opens the store says what is wrong.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn others_may_write(about: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    about.permissions().mode() & 0o022 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use auxo_core::Timestamp;
+
+    use super::super::Token;
+    use super::*;
+
+    fn token() -> Token {
+        let allow = vec!["push:mail".parse().unwrap()];
+        Token::new("", allow, Timestamp(1), None).unwrap().0
+    }
+
+    fn add(file: &TokenFile, token: Token) -> Result<(), Error> {
+        file.change(|tokens| Ok((tokens.with(token), ())))
+    }
+
+    #[test]
+    fn a_change_replaces_the_whole_file_and_only_its_owner_can_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("tokens.toml"));
+        assert!(file.read().unwrap().is_none());
+        let (one, two) = (token(), token());
+        add(&file, one.clone()).unwrap();
+        std::fs::write(dir.path().join("tokens.toml.new"), "left behind").unwrap();
+        add(&file, two.clone()).unwrap();
+        assert_eq!(file.read().unwrap().unwrap().list(), [one, two]);
+        let mode = file.path().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_a_directory_and_a_file_that_others_may_change_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = TokenFile::new(dir.path().join("real"));
+        add(&real, token()).unwrap();
+        let link = TokenFile::new(dir.path().join("link"));
+        symlink(real.path(), link.path()).unwrap();
+        assert!(link.read().unwrap_err().message().contains("is a link"));
+        assert!(add(&link, token()).is_err());
+        assert!(TokenFile::new(dir.path()).read().is_err());
+        let open = std::fs::Permissions::from_mode(0o620);
+        std::fs::set_permissions(real.path(), open).unwrap();
+        let error = real.read().unwrap_err();
+        assert!(error.message().contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn a_temporary_name_that_is_a_link_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "dear ada").unwrap();
+        symlink(&victim, dir.path().join("tokens.toml.new")).unwrap();
+        let file = TokenFile::new(dir.path().join("tokens.toml"));
+        add(&file, token()).unwrap();
+        assert_eq!(std::fs::read_to_string(victim).unwrap(), "dear ada");
+    }
+}

@@ -1,0 +1,489 @@
+//! Who may do what, over every route there is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auxo_core::{SystemClock, Timestamp};
+use auxo_server::{Auth, Patience, Token, TokenFile};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+
+use super::bench::{Bench, Reply, read_head, read_reply, within};
+
+/// A server that wants tokens, and the file that has them.
+struct Guarded {
+    bench: Bench,
+    auth: Auth,
+    file: TokenFile,
+    _dir: TempDir,
+}
+
+impl Guarded {
+    async fn start() -> Guarded {
+        // There are many wrong tokens in these tests.
+        let delay = Duration::from_millis(1);
+        Guarded::with(Patience {
+            delay,
+            ..Patience::default()
+        })
+        .await
+    }
+
+    async fn with(patience: Patience) -> Guarded {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("tokens.toml"));
+        file.change(|tokens| Ok((tokens.clone(), ()))).unwrap();
+        let clock = Arc::new(SystemClock::new(Timestamp(0)));
+        let auth = Auth::open(file.clone(), clock, patience).unwrap();
+        let settings = auth.clone();
+        Guarded {
+            bench: Bench::with(|with| with.auth = settings).await,
+            auth,
+            file,
+            _dir: dir,
+        }
+    }
+
+    /// A new token, as the header that shows it.
+    fn token(&self, allow: &[&str]) -> String {
+        self.named(allow).1
+    }
+
+    fn named(&self, allow: &[&str]) -> (String, String) {
+        let allow = allow.iter().map(|grant| grant.parse().unwrap()).collect();
+        let (token, secret) = Token::new("t", allow, Timestamp(0), None).unwrap();
+        let id = token.id.clone();
+        self.file
+            .change(|tokens| Ok((tokens.with(token), ())))
+            .unwrap();
+        self.auth.reload();
+        (id, format!("authorization: Bearer {}", secret.reveal()))
+    }
+
+    fn revoke(&self, id: &str) {
+        let revoked = |tokens: &auxo_server::Tokens| Ok(tokens.without(id).unwrap());
+        self.file.change(revoked).unwrap();
+        self.auth.reload();
+    }
+
+    async fn call(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
+        let headers = [token, "content-type: application/json"];
+        let headers: Vec<&str> = headers.into_iter().filter(|h| !h.is_empty()).collect();
+        self.bench.call_with(method, path, &headers, body).await
+    }
+}
+
+const UNKNOWN: &str =
+    "authorization: Bearer auxo_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+/// Every call that is documented: method, path with its variables filled in, what it needs.
+fn routes() -> Vec<(String, String, Option<String>)> {
+    let document = auxo_server::document();
+    let mut routes = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let need = operation["security"].as_array().expect("what it needs");
+            let need = need.iter().find_map(|choice| choice["token"][0].as_str());
+            let path = path.replace("{queue}", "mail").replace("{id}", "7");
+            let path = path.replace("{key}", "k").replace(['{', '}'], "");
+            routes.push((method.to_uppercase(), path, need.map(str::to_owned)));
+        }
+    }
+    assert!(routes.len() >= 39, "{routes:?}");
+    routes
+}
+
+/// A body with which a call gets as far as asking who may do it.
+fn body(method: &str, path: &str) -> &'static str {
+    match (method, path) {
+        ("POST", "/v1/lease") => r#"{"queues":["mail"]}"#,
+        ("POST", "/v1/settle") => r#"{"token":"7-1-0000000000000000","outcome":"ack"}"#,
+        ("POST", "/v1/extend") => r#"{"token":"7-1-0000000000000000"}"#,
+        ("POST", "/v1/jobs:bulk") => r#"{"action":"kick","filter":{"queue":"mail"}}"#,
+        ("POST", "/v1/jobs/7/reschedule") => r#"{"delay":"1s"}"#,
+        ("PUT", "/v1/schedules/name") => r#"{"queue":"mail","every":"1h"}"#,
+        ("PUT", "/v1/topics/topic/subscriptions/name") => r#"{"queue":"mail"}"#,
+        _ => "",
+    }
+}
+
+#[tokio::test]
+async fn every_route_but_two_is_closed_to_strangers() {
+    let guarded = Guarded::start().await;
+    let mut open = Vec::new();
+    for (method, path, need) in routes() {
+        let none = guarded.call("", &method, &path, body(&method, &path)).await;
+        if need.is_none() {
+            assert_eq!(none.status, 200, "{method} {path}");
+            open.push(path);
+            continue;
+        }
+        none.problem(401, "unauthorized");
+        assert!(
+            none.header("www-authenticate")
+                .is_some_and(|h| h.starts_with("Bearer"))
+        );
+        for wrong in [
+            UNKNOWN,
+            "authorization: Bearer x",
+            "authorization: Basic dTpw",
+            "authorization: Bearer ",
+            "cookie: token=x",
+        ] {
+            let refused = guarded
+                .call(wrong, &method, &path, body(&method, &path))
+                .await;
+            // Too many wrong ones come from here, which is said instead after a while.
+            assert!(
+                matches!(refused.status, 401 | 429),
+                "{method} {path}: {refused:?}"
+            );
+        }
+    }
+    open.sort();
+    assert_eq!(open, ["/healthz", "/readyz"]);
+    // What is not there is not told to strangers, either.
+    let nowhere = guarded.call("", "GET", "/nowhere", "").await;
+    assert_eq!(nowhere.status, 401);
+    let method = guarded.call("", "PATCH", "/healthz", "").await;
+    assert_eq!(method.status, 401);
+}
+
+#[tokio::test]
+async fn a_token_without_the_verb_is_refused_everywhere_and_one_with_it_is_not() {
+    let guarded = Guarded::start().await;
+    let all = ["push", "lease", "read", "operate", "admin"];
+    let mut tokens = BTreeMap::new();
+    for verb in all {
+        let others: Vec<String> = all
+            .iter()
+            .filter(|v| **v != verb && **v != "admin")
+            .map(|v| format!("{v}:*"))
+            .collect();
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        let with = guarded.token(&[&format!("{verb}:*")]);
+        tokens.insert(verb, (guarded.token(&others), with));
+    }
+    let admin = guarded.token(&["admin:*"]);
+    for (method, path, need) in routes() {
+        let Some(need) = need else { continue };
+        if path == "/v1/events" {
+            continue;
+        }
+        let (without, with) = &tokens[need.split(':').next().unwrap()];
+        let body = body(&method, &path);
+        guarded
+            .call(without, &method, &path, body)
+            .await
+            .problem(403, "forbidden");
+        for enough in [with, &admin] {
+            let reply = guarded.call(enough, &method, &path, body).await;
+            assert!(
+                !matches!(reply.status, 401 | 403),
+                "{method} {path}: {reply:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_for_other_queues_gets_nothing_out_of_any_route() {
+    let guarded = Guarded::start().await;
+    let admin = guarded.token(&["admin:*"]);
+    let narrow: Vec<String> = ["push", "lease", "read", "operate", "admin"]
+        .iter()
+        .map(|v| format!("{v}:mail.*"))
+        .collect();
+    let narrow: Vec<&str> = narrow.iter().map(String::as_str).collect();
+    let narrow = guarded.token(&narrow);
+    // Something that it must not see: a job, and a schedule that has the name which is tried.
+    let pushed = guarded
+        .call(&admin, "POST", "/v1/queues/mail/jobs", "{}")
+        .await
+        .json();
+    let job = pushed["id"].as_str().unwrap();
+    let schedule = r#"{"queue":"mail","every":"1h"}"#;
+    guarded
+        .call(&admin, "PUT", "/v1/schedules/name", schedule)
+        .await;
+    for (method, path, need) in routes() {
+        let Some(need) = need else { continue };
+        let tried = path.replace("/7", &format!("/{job}"));
+        let body = body(&method, &path);
+        let reply = guarded.call(&narrow, &method, &tried, body).await;
+        match need.rsplit(':').next().unwrap() {
+            "{any queue}" => assert_eq!(reply.status, 200, "{path}"),
+            // As if it were not there.
+            "{id}" if path.ends_with("/explain") => {
+                assert_eq!(reply.json()["reason"], "unknown_job", "{reply:?}")
+            }
+            "{id}" => {
+                reply.problem(404, "not_found");
+                let absent = guarded.call(&narrow, &method, &path, body).await;
+                assert_eq!(reply.text.replace(job, "7"), absent.text, "{method} {path}");
+            }
+            "{token}" => drop(reply.problem(409, "lease_lost")),
+            "{its queue}" if method == "PUT" => drop(reply.problem(403, "forbidden")),
+            "{its queue}" => drop(reply.problem(404, "not_found")),
+            _ => drop(reply.problem(403, "forbidden")),
+        }
+    }
+    let still = guarded
+        .call(&admin, "GET", &format!("/v1/jobs/{job}"), "")
+        .await;
+    assert_eq!(
+        (still.status, &still.json()["state"]),
+        (200, &"ready".into())
+    );
+    let schedule = guarded.call(&admin, "GET", "/v1/schedules/name", "").await;
+    assert_eq!(schedule.json()["queue"], "mail");
+}
+
+#[tokio::test]
+async fn a_token_for_some_queues_does_its_work_there_and_only_there() {
+    let guarded = Guarded::start().await;
+    let admin = guarded.token(&["admin:*"]);
+    let worker = guarded.token(&[
+        "push:mail.*",
+        "lease:mail.*",
+        "read:mail.*",
+        "operate:mail.*",
+    ]);
+    let push = |token: &str, queue: &str| {
+        let (token, path) = (token.to_owned(), format!("/v1/queues/{queue}/jobs"));
+        let guarded = &guarded;
+        async move { guarded.call(&token, "POST", &path, "{}").await }
+    };
+    assert_eq!(push(&worker, "mail.in").await.status, 201);
+    assert_eq!(push(&worker, "mail%2Ein").await.status, 201);
+    for foreign in [
+        "mail",
+        "mailx",
+        "bills",
+        "x%2Fmail.in",
+        "%6Dail",
+        "mail%2F.in",
+    ] {
+        push(&worker, foreign).await.problem(403, "forbidden");
+    }
+    push(&admin, "bills").await;
+    // One of several queues is enough to be refused.
+    let both = r#"{"queues":["mail.in","bills"]}"#;
+    guarded
+        .call(&worker, "POST", "/v1/lease", both)
+        .await
+        .problem(403, "forbidden");
+    let lease = |token: String, queue: &'static str| {
+        let guarded = &guarded;
+        async move {
+            let body = json!({ "queues": [queue] }).to_string();
+            let leased = guarded
+                .call(&token, "POST", "/v1/lease", &body)
+                .await
+                .json();
+            leased["jobs"][0]["token"].as_str().unwrap().to_owned()
+        }
+    };
+    let own = lease(worker.clone(), "mail.in").await;
+    let foreign = lease(admin.clone(), "bills").await;
+    let extend = json!([{ "token": own }, { "token": foreign }]).to_string();
+    let extended = guarded
+        .call(&worker, "POST", "/v1/extend", &extend)
+        .await
+        .json();
+    assert!(extended["results"][0]["ok"].is_object(), "{extended}");
+    assert_eq!(extended["results"][1]["error"]["code"], "lease_lost");
+    let ack = json!([{ "token": foreign, "outcome": "ack" }, { "token": own, "outcome": "ack" }])
+        .to_string();
+    let settled = guarded
+        .call(&worker, "POST", "/v1/settle", &ack)
+        .await
+        .json();
+    assert_eq!(settled["results"][0]["error"]["code"], "lease_lost");
+    assert_eq!(settled["results"][1]["ok"]["state"], "done", "{settled}");
+    let ack = json!({ "token": foreign, "outcome": "ack" }).to_string();
+    assert_eq!(
+        guarded
+            .call(&admin, "POST", "/v1/settle", &ack)
+            .await
+            .status,
+        200
+    );
+
+    let id = |reply: Reply| reply.json()["id"].as_str().unwrap().to_owned();
+    let (mine, other) = (
+        id(push(&worker, "mail.in").await),
+        id(push(&admin, "bills").await),
+    );
+    let order = json!({ "action": "cancel", "ids": [other, mine, "7"] }).to_string();
+    let steered = guarded
+        .call(&worker, "POST", "/v1/jobs:bulk", &order)
+        .await
+        .json();
+    let code = |place: usize| steered["results"][place]["error"]["code"].clone();
+    assert_eq!(
+        (code(0), code(2)),
+        ("not_found".into(), "not_found".into()),
+        "{steered}"
+    );
+    assert_eq!(
+        steered["results"][1]["ok"]["state"], "cancelled",
+        "{steered}"
+    );
+    assert_eq!(steered["moved"], 1);
+    let all = r#"{"action":"cancel","filter":{"state":"ready"}}"#;
+    guarded
+        .call(&worker, "POST", "/v1/jobs:bulk", all)
+        .await
+        .problem(403, "forbidden");
+    let jobs = guarded
+        .call(&worker, "GET", "/v1/jobs?queue=mail.in", "")
+        .await;
+    assert_eq!(jobs.status, 200);
+    guarded
+        .call(&worker, "GET", "/v1/jobs", "")
+        .await
+        .problem(403, "forbidden");
+    guarded
+        .call(&worker, "GET", "/v1/jobs?queue=", "")
+        .await
+        .problem(403, "forbidden");
+    let schedule = r#"{"queue":"mail.in","every":"1h"}"#;
+    let set = guarded
+        .call(&worker, "PUT", "/v1/schedules/pulse", schedule)
+        .await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let elsewhere = r#"{"queue":"bills","every":"1h"}"#;
+    guarded
+        .call(&worker, "PUT", "/v1/schedules/pulse", elsewhere)
+        .await
+        .problem(403, "forbidden");
+    let gone = guarded
+        .call(&worker, "DELETE", "/v1/schedules/pulse", "")
+        .await;
+    assert_eq!(gone.status, 204);
+    // HEAD is answered like GET, and so it needs the same.
+    let mut stream = guarded.bench.connect().await;
+    let head =
+        format!("HEAD /v1/queues HTTP/1.1\r\nhost: x\r\n{worker}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 403"));
+}
+
+#[tokio::test]
+async fn unknown_and_wrong_are_answered_alike_and_slowed_alike() {
+    let guarded = Guarded::start().await;
+    let (id, right) = guarded.named(&["read:*"]);
+    let wrong = format!("authorization: Bearer auxo_{id}_{}", "a".repeat(40));
+    let mut said: BTreeMap<u16, Vec<Value>> = BTreeMap::new();
+    for _ in 0..5 {
+        for header in [UNKNOWN, &wrong] {
+            let reply = guarded.call(header, "GET", "/v1/queues", "").await;
+            said.entry(reply.status).or_default().push(reply.json());
+        }
+    }
+    let statuses: Vec<u16> = said.keys().copied().collect();
+    assert_eq!(statuses, [401, 429]);
+    for replies in said.values() {
+        assert_eq!(replies.len(), 5);
+        assert!(
+            replies.iter().all(|reply| *reply == replies[0]),
+            "{replies:?}"
+        );
+    }
+    let refused = guarded.call(&wrong, "GET", "/v1/queues", "").await;
+    refused.problem(429, "rate_limited");
+    assert!(refused.header("retry-after").is_some());
+    // A right one is let in all the same, and no token is not a wrong one.
+    assert_eq!(
+        guarded.call(&right, "GET", "/v1/queues", "").await.status,
+        200
+    );
+    assert_eq!(guarded.call("", "GET", "/v1/queues", "").await.status, 401);
+    let metrics = guarded.call(&right, "GET", "/metrics", "").await.text;
+    for line in [
+        "auxo_denied_total{reason=\"wrong\"} 5\n",
+        "auxo_denied_total{reason=\"too_many\"} 6\n",
+        "auxo_denied_total{reason=\"missing\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_revoked_ends_what_it_had_begun() {
+    let guarded = Guarded::start().await;
+    let admin = guarded.token(&["admin:*"]);
+    guarded.call(&admin, "PUT", "/v1/queues/mail", "{}").await;
+    let (id, token) = guarded.named(&["lease:*", "read:*"]);
+    let mut waiting = guarded.bench.connect().await;
+    let ask = r#"{"queues":["mail"],"wait":"60s"}"#;
+    let request = format!(
+        "POST /v1/lease HTTP/1.1\r\nhost: x\r\n{token}\r\ncontent-length: {}\r\n\r\n{ask}",
+        ask.len()
+    );
+    waiting.write_all(request.as_bytes()).await.unwrap();
+    let mut events = guarded.bench.connect().await;
+    let request =
+        format!("GET /v1/events HTTP/1.1\r\nhost: x\r\n{token}\r\nconnection: close\r\n\r\n");
+    events.write_all(request.as_bytes()).await.unwrap();
+    assert!(read_head(&mut events).await.starts_with("HTTP/1.1 200"));
+    // Both are under way.
+    within(async {
+        loop {
+            let queues = guarded.call(&admin, "GET", "/metrics", "").await.text;
+            if queues.contains("auxo_queue_waiting_leases{queue=\"mail\"} 1\n") {
+                break;
+            }
+        }
+    })
+    .await;
+    guarded.revoke(&id);
+    let reply = read_reply(&mut waiting).await;
+    assert_eq!((reply.status, reply.json()), (200, json!({ "jobs": [] })));
+    let mut rest = Vec::new();
+    within(tokio::io::AsyncReadExt::read_to_end(&mut events, &mut rest))
+        .await
+        .unwrap();
+    // The same connection is asked again.
+    waiting
+        .write_all(format!("GET /v1/queues HTTP/1.1\r\nhost: x\r\n{token}\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(read_reply(&mut waiting).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_running_server_follows_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = TokenFile::new(dir.path().join("tokens.toml"));
+    let clock = Arc::new(SystemClock::new(Timestamp(0)));
+    let auth = Auth::open(file.clone(), clock, Patience::default()).unwrap();
+    let bench = Bench::with(|with| with.auth = auth.clone()).await;
+    assert_eq!(bench.get("/v1/queues").await.status, 200);
+    let (token, secret) =
+        Token::new("t", vec!["read:*".parse().unwrap()], Timestamp(0), None).unwrap();
+    let id = token.id.clone();
+    file.change(|tokens| Ok((tokens.with(token), ()))).unwrap();
+    let becomes = async |headers: &[&str], status: u16| {
+        within(async {
+            while bench
+                .call_with("GET", "/v1/queues", headers, "")
+                .await
+                .status
+                != status
+            {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    };
+    becomes(&[], 401).await;
+    let header = format!("authorization: Bearer {}", secret.reveal());
+    becomes(&[&header], 200).await;
+    file.change(|tokens| Ok(tokens.without(&id).unwrap()))
+        .unwrap();
+    becomes(&[&header], 401).await;
+}
