@@ -1,5 +1,7 @@
 //! Connecting to a server, or to a Redis.
 
+#[cfg(feature = "http")]
+use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "http")]
 use std::time::Duration;
@@ -14,7 +16,7 @@ use auxo_core::{Engine, Result};
 use crate::grpc::GrpcRemote;
 use crate::handle::Auxo;
 #[cfg(feature = "http")]
-use crate::remote::{Remote, Settings};
+use crate::remote::{Remote, Settings, Token};
 
 /// How to connect to a server or a Redis; see [`Auxo::connector`].
 #[derive(Clone, Default)]
@@ -39,6 +41,28 @@ impl Connector {
     #[cfg(feature = "http")]
     pub fn timeout(mut self, time: Duration) -> Connector {
         self.settings.answer_time = time;
+        self
+    }
+
+    /// The token to show to a server that has tokens, as `auxo token new` prints it. Nothing of it is ever printed.
+    #[cfg(feature = "http")]
+    pub fn token(mut self, token: impl Into<String>) -> Connector {
+        self.settings.token = Some(Token(token.into()));
+        self
+    }
+
+    /// A file with the authority, in PEM, that the certificate of an `https://` server is of. The default are those that the
+    /// system trusts.
+    #[cfg(feature = "http")]
+    pub fn authority(mut self, file: impl Into<PathBuf>) -> Connector {
+        self.settings.files.ca = Some(file.into());
+        self
+    }
+
+    /// Files with the certificate and its key, in PEM, to show to a server that wants certificates of its clients.
+    #[cfg(feature = "http")]
+    pub fn certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Connector {
+        self.settings.files.identity = Some((cert.into(), key.into()));
         self
     }
 
@@ -88,8 +112,9 @@ impl Connector {
 }
 
 impl Auxo {
-    /// A handle to a server, such as `http://127.0.0.1:8000` or, over gRPC, `grpc://127.0.0.1:8000`; or to a Redis or Valkey without
-    /// any server in between: `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…`. It must be used within a tokio runtime.
+    /// A handle to a server, such as `http://127.0.0.1:8000`, `https://queue.example` or, over gRPC, `grpc://127.0.0.1:8000`; or to a
+    /// Redis or Valkey without any server in between: `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…`. It must be
+    /// used within a tokio runtime.
     ///
     /// To a server nothing is sent before the first call. Connections are kept and shared by all clones. Reading, and pushing jobs that
     /// have a [key](crate::Draft::key), is tried again when the server does not answer. Any other call that was sent and got

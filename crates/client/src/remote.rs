@@ -7,6 +7,7 @@ pub(crate) mod link;
 pub(crate) mod pool;
 pub(crate) mod settings;
 mod take;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use self::address::{Address, encoded};
 use self::batch::{MOST_ITEMS, Piece};
 use self::events::Stream;
 use self::link::{Call, Effect, Link};
-pub(crate) use self::settings::Settings;
+pub(crate) use self::settings::{Settings, Token};
 
 /// An audit reads every stored job.
 const AUDIT_TIME: Duration = Duration::from_secs(60 * 60);
@@ -53,7 +54,7 @@ impl Remote {
     }
 
     pub(crate) fn with_settings(url: &str, settings: Settings) -> Result<Remote> {
-        let link = Link::new(Address::parse(url)?, settings);
+        let link = Link::new(Address::parse(url)?, settings)?;
         Ok(Remote {
             link: Arc::new(link),
         })
@@ -327,7 +328,8 @@ impl Engine for Remote {
         let link = &self.link;
         let stream = link.stream.get_or_init(|| {
             let closed = link.closed.subscribe();
-            Stream::start(link.address.clone(), link.settings.connect_time, closed)
+            let (address, access) = (link.address.clone(), link.access.clone());
+            Stream::start(address, access, link.settings.connect_time, closed)
         });
         stream.watch()
     }

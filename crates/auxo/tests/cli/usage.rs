@@ -134,7 +134,10 @@ fn two_places_are_one_too_many() {
 
 #[test]
 fn a_server_that_cannot_be_named_like_this_is_wrong_usage() {
-    for (url, says) in [("localhost", "http://"), ("https://x", "TLS")] {
+    for (url, says) in [
+        ("localhost", "http://"),
+        ("https://ada:secret@x", "a token is shown in another way"),
+    ] {
         let ran = bare(&["queues", "--server", url]);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains(says), "{}", ran.err);

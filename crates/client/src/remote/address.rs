@@ -13,6 +13,8 @@ pub(crate) struct Address {
     /// What is resolved and dialled.
     pub host: String,
     pub port: u16,
+    /// Whether it speaks TLS.
+    pub tls: bool,
     /// What the server is told that it was called.
     pub authority: HeaderValue,
     /// What stands before every path, without a slash at its end.
@@ -49,26 +51,32 @@ impl Address {
 
     fn with_scheme(scheme: &str, url: &str) -> Result<Address> {
         let wrong = |problem: &str| {
-            let url: String = url.chars().take(200).collect();
+            let shown = match url.contains('@') {
+                // What stands before it may be a secret.
+                true => "…".to_owned(),
+                false => url.chars().take(200).collect(),
+            };
             Error::bad_request(format!(
-                "server {url:?} {problem}; write it like {scheme}://127.0.0.1:8000"
+                "server {shown:?} {problem}; write it like {scheme}://127.0.0.1:8000"
             ))
         };
         let uri: Uri = url.parse().map_err(|_| wrong("is not a URL"))?;
         match uri.scheme_str() {
             Some(named) if named == scheme => {}
-            Some("https") => {
-                return Err(wrong(
-                    "asks for TLS, which this client does not speak yet: use http, through a tunnel or a proxy if need be",
-                ));
-            }
+            Some("https") if scheme == "http" => {}
             Some(_) if scheme == "grpc" => return Err(wrong("is not a grpc URL")),
             Some(_) => return Err(wrong("is not an http URL")),
+            None if scheme == "http" => {
+                return Err(wrong("does not begin with http:// or https://"));
+            }
             None => return Err(wrong(&format!("does not begin with {scheme}://"))),
         }
+        let tls = uri.scheme_str() == Some("https");
         let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("has a user name in it, which is not supported"));
+            return Err(wrong(
+                "has a user name in it; a token is shown in another way, since URLs end up in logs",
+            ));
         }
         if uri.query().is_some() {
             return Err(wrong("has a query in it"));
@@ -78,15 +86,21 @@ impl Address {
             return Err(wrong("names no host"));
         }
         let port = match authority.as_str().len() > host.len() {
+            false if tls => 443,
             false => 80,
             true => authority
                 .port_u16()
                 .ok_or_else(|| wrong("has no good port"))?,
         };
         Ok(Address {
-            url: format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')),
+            url: format!(
+                "{}://{authority}{}",
+                if tls { "https" } else { scheme },
+                uri.path().trim_end_matches('/')
+            ),
             host: host.trim_matches(['[', ']']).to_owned(),
             port,
+            tls,
             authority: HeaderValue::from_str(authority.as_str())
                 .map_err(|_| wrong("names no good host"))?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
@@ -144,6 +158,13 @@ mod tests {
                 "/v1/x",
             ),
             (
+                "https://queue.example/",
+                "https://queue.example",
+                "queue.example",
+                443,
+                "/v1/x",
+            ),
+            (
                 "http://[::1]:9/a/b/",
                 "http://[::1]:9/a/b",
                 "::1",
@@ -165,7 +186,6 @@ mod tests {
             ("127.0.0.1:8000", "http://"),
             ("localhost", "does not begin with http://"),
             ("/data", "does not begin with http://"),
-            ("https://queue.example", "TLS"),
             ("redis://localhost", "is not an http URL"),
             ("http://ada:secret@queue.example", "user name"),
             ("http://queue.example?x=1", "query"),
@@ -176,6 +196,7 @@ mod tests {
             let error = Address::parse(url).unwrap_err();
             assert!(error.message().contains(reason), "{url}: {error}");
             assert!(error.message().contains("http://127.0.0.1:8000"), "{error}");
+            assert!(!error.message().contains("secret"), "{error}");
         }
     }
 

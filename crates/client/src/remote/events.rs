@@ -10,12 +10,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderName, HeaderValue, USER_AGENT};
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::address::Address;
-use super::link::AGENT;
+use super::link::{AGENT, Access};
 use super::pool::Pool;
 
 /// How many notices a watcher may fall behind before it misses some.
@@ -42,6 +42,7 @@ impl Stream {
     /// Starts the stream. It ends with `closed`, or with its sender.
     pub fn start(
         address: Address,
+        access: Access,
         connect_time: Duration,
         closed: watch::Receiver<bool>,
     ) -> Stream {
@@ -49,7 +50,8 @@ impl Stream {
         let (try_it, tried) = watch::channel(false);
         let source = Source {
             address,
-            pool: Pool::new(connect_time),
+            pool: Pool::new(connect_time, access.tls),
+            authorization: access.authorization,
             notices: notices.clone(),
             last: None,
         };
@@ -72,6 +74,7 @@ impl Stream {
 struct Source {
     address: Address,
     pool: Pool,
+    authorization: Option<HeaderValue>,
     notices: broadcast::Sender<Notice>,
     /// The id of the last event, to go on from.
     last: Option<HeaderValue>,
@@ -109,6 +112,9 @@ impl Source {
         headers.insert(HOST, self.address.authority.clone());
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(value) = &self.authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
         if let Some(last) = &self.last {
             headers.insert(HeaderName::from_static("last-event-id"), last.clone());
         }

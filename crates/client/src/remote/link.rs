@@ -14,7 +14,7 @@ use auxo_core::{Code, Error, Result, retry, text};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -23,6 +23,7 @@ use super::address::Address;
 use super::events::Stream;
 use super::pool::{Line, Lost, Pool, reason};
 use super::settings::Settings;
+use super::tls::Tls;
 
 /// How often a call is tried.
 const TRIES: u32 = 4;
@@ -94,22 +95,40 @@ pub(super) struct Link {
     pub address: Address,
     pub pool: Pool,
     pub settings: Settings,
+    pub access: Access,
     /// Turns true when the handle is closed.
     pub closed: watch::Sender<bool>,
     pub stream: OnceLock<Stream>,
     health: Mutex<Result<()>>,
 }
 
+/// What a server needs to let us in.
+#[derive(Clone)]
+pub(super) struct Access {
+    /// Begins every connection.
+    pub tls: Option<Tls>,
+    /// Is shown with every request.
+    pub authorization: Option<HeaderValue>,
+}
+
 impl Link {
-    pub fn new(address: Address, settings: Settings) -> Link {
-        Link {
+    pub fn new(address: Address, settings: Settings) -> Result<Link> {
+        let access = Access {
+            tls: match address.tls {
+                true => Some(Tls::new(&settings.files)?),
+                false => None,
+            },
+            authorization: settings.authorization()?,
+        };
+        Ok(Link {
             address,
-            pool: Pool::new(settings.connect_time),
+            pool: Pool::new(settings.connect_time, access.tls.clone()),
+            access,
             settings,
             closed: watch::Sender::new(false),
             stream: OnceLock::new(),
             health: Mutex::new(Ok(())),
-        }
+        })
     }
 
     /// How the last call went: refusals count as good health.
@@ -281,6 +300,9 @@ impl Link {
         headers.insert(HOST, self.address.authority.clone());
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(value) = &self.access.authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
         if !call.body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

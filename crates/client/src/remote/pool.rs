@@ -18,11 +18,13 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::address::Address;
+use super::tls::Tls;
 
 /// How long a connection is kept without use: less than servers and the boxes between usually do.
 const IDLE: Duration = Duration::from_secs(60);
@@ -32,6 +34,8 @@ const KEPT: usize = 64;
 /// The connections to one server that are not in use.
 pub(super) struct Pool {
     connect_time: Duration,
+    /// For servers that speak it.
+    tls: Option<Tls>,
     idle: Mutex<Vec<Idle>>,
 }
 
@@ -58,9 +62,10 @@ pub(super) enum Lost {
 }
 
 impl Pool {
-    pub fn new(connect_time: Duration) -> Pool {
+    pub fn new(connect_time: Duration, tls: Option<Tls>) -> Pool {
         Pool {
             connect_time,
+            tls,
             idle: Mutex::default(),
         }
     }
@@ -95,6 +100,14 @@ impl Pool {
         };
         // Requests are written whole; waiting for more to send would only delay them.
         let _ = socket.set_nodelay(true);
+        let socket: Stream = match &self.tls {
+            None => Box::pin(socket),
+            Some(tls) => match timeout_at(deadline, tls.wrap(&address.host, socket)).await {
+                Ok(Ok(stream)) => Box::pin(stream),
+                Ok(Err(error)) => return Err(Lost::Before(format!("TLS: {error}"))),
+                Err(_) => return Err(Lost::Before("TLS takes too long".to_owned())),
+            },
+        };
         let (hang_up, hung_up) = oneshot::channel();
         let socket = Socket {
             io: TokioIo::new(socket),
@@ -161,9 +174,14 @@ pub(crate) fn reason(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
+/// Bytes there and back, whatever is around them.
+trait Bytewise: AsyncRead + AsyncWrite + Send {}
+impl<T: AsyncRead + AsyncWrite + Send> Bytewise for T {}
+type Stream = Pin<Box<dyn Bytewise>>;
+
 /// A socket whose sending side can be closed from outside.
 struct Socket {
-    io: TokioIo<TcpStream>,
+    io: TokioIo<Stream>,
     hung_up: Option<oneshot::Receiver<()>>,
     closing: bool,
 }

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use auxo_core::{Error, Result};
+use hyper::header::HeaderValue;
+
+use super::tls::Files;
+
 /// Time-outs and bounds of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -12,6 +17,33 @@ pub(crate) struct Settings {
     pub answer_time: Duration,
     /// Bytes of one answer: 256 MiB.
     pub most_answer: usize,
+    /// The token that is shown.
+    pub token: Option<Token>,
+    /// Files for TLS.
+    pub files: Files,
+}
+
+/// A token, which is not shown by accident.
+#[derive(Clone)]
+pub(crate) struct Token(pub String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Settings {
+    /// What is said about who we are.
+    pub fn authorization(&self) -> Result<Option<HeaderValue>> {
+        let Some(Token(token)) = &self.token else {
+            return Ok(None);
+        };
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| Error::bad_request("the token has characters that no token has"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
 }
 
 impl Default for Settings {
@@ -20,6 +52,8 @@ impl Default for Settings {
             connect_time: Duration::from_secs(5),
             answer_time: Duration::from_secs(40),
             most_answer: 256 << 20,
+            token: None,
+            files: Files::default(),
         }
     }
 }

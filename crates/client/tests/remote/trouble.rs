@@ -35,9 +35,22 @@ async fn a_server_that_is_away_is_named_with_what_to_do() {
 
 #[tokio::test]
 async fn a_url_that_cannot_be_used_is_refused_at_once() {
-    let error = Auxo::connect("https://127.0.0.1:8000").await.err().unwrap();
-    assert_eq!(error.code(), Code::BadRequest);
-    assert!(error.message().contains("TLS"), "{error}");
+    let secret = Auxo::connect("https://ada:secret@127.0.0.1:8000").await;
+    let url = "https://127.0.0.1:8000";
+    let authority = Auxo::connector().authority("nowhere/ca.pem");
+    let identity = Auxo::connector().certificate("nowhere/cert.pem", "nowhere/key.pem");
+    let token = Auxo::connector().token("secret\n");
+    for (connected, says) in [
+        (secret, "user name"),
+        (authority.connect(url).await, "nowhere/ca.pem"),
+        (identity.connect(url).await, "nowhere/cert.pem"),
+        (token.connect("http://127.0.0.1:8000").await, "the token"),
+    ] {
+        let error = connected.err().unwrap();
+        assert_eq!(error.code(), Code::BadRequest);
+        assert!(error.message().contains(says), "{error}");
+        assert!(!error.message().contains("secret"), "{error}");
+    }
 }
 
 #[tokio::test]
