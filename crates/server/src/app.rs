@@ -1,8 +1,8 @@
 //! What every handler works with.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use auxo_core::{Service, Timestamp};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
@@ -16,6 +16,8 @@ use crate::metrics::Metrics;
 use crate::resp;
 use crate::routes::Table;
 use crate::settings::Settings;
+use crate::tls::Tls;
+use crate::trail::Trail;
 
 /// A unit of the memory for bodies and answers. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
 pub const ROOM_UNIT: usize = 1 << 10;
@@ -28,6 +30,8 @@ pub struct App {
     pub settings: Settings,
     /// Who may do what.
     pub auth: Auth,
+    /// What operators do.
+    pub trail: Trail,
     /// Names this run of the server in ids of requests and events.
     pub run: String,
     /// When the server began.
@@ -54,6 +58,8 @@ pub struct App {
     pub resp: resp::Shared,
     /// What streams of workers share.
     pub grpc: grpc::Shared,
+    /// The certificates of its listeners.
+    pub certificates: OnceLock<Vec<Tls>>,
     stopping: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -66,6 +72,7 @@ impl App {
             hub: Hub::new(service.clone(), run.clone()),
             started_at: service.now(),
             auth: settings.auth.clone(),
+            trail: settings.trail.clone(),
             routes: Table::new(),
             metrics: Metrics::default(),
             bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),
@@ -76,6 +83,7 @@ impl App {
             beanstalk: beanstalk::Shared::default(),
             resp: resp::Shared::default(),
             grpc: grpc::Shared::default(),
+            certificates: OnceLock::new(),
             stopping: watch::channel(false).0,
             requests: AtomicU64::new(0),
             service,
@@ -92,6 +100,12 @@ impl App {
             Ok(room) => room.map_err(io::Error::other),
             Err(_) => Err(io::Error::other("there is no room for so many bodies")),
         }
+    }
+
+    /// How often certificates could not be read again.
+    pub fn unreadable_certificates(&self) -> u64 {
+        let all = self.certificates.get().into_iter().flatten();
+        all.map(Tls::unreadable).sum()
     }
 
     /// A name for a request that brought none.

@@ -28,6 +28,7 @@ mod schema;
 mod server;
 mod settings;
 mod tls;
+mod trail;
 mod watch;
 
 pub use auth::{Auth, Denied, Grant, Identity, Patience, Right, Secret, Token, TokenFile, Tokens};
@@ -36,3 +37,4 @@ pub use listen::Listener;
 pub use server::{Files, Server};
 pub use settings::{About, Settings};
 pub use tls::{Tls, TlsFiles};
+pub use trail::{Move, Noted, Trail, Who};

@@ -97,6 +97,8 @@ pub struct Snapshot {
     pub repaired: u64,
     /// Files that could not be read again, and how often.
     pub unreadable: Vec<(&'static str, u64)>,
+    /// Lines of the audit log that could not be written.
+    pub unaudited: u64,
 }
 
 impl Metrics {
@@ -217,6 +219,13 @@ fn register_server(registry: &mut Registry, snapshot: &Snapshot) {
         "unreadable_files",
         "Changed files that were wrong, so that what they said before still holds",
         unreadable,
+    );
+    let unaudited: Counter = Counter::default();
+    unaudited.inc_by(snapshot.unaudited);
+    registry.register(
+        "unaudited",
+        "Lines of the audit log that could not be written",
+        unaudited,
     );
     let version = Family::<Labels<1>, Gauge>::default();
     let own = [("version", env!("CARGO_PKG_VERSION").to_owned())];

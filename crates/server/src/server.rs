@@ -40,6 +40,7 @@ use crate::resp;
 use crate::routes;
 use crate::settings::Settings;
 use crate::tls::{Inside, Tls};
+use crate::trail::Trail;
 use crate::watch::watch;
 
 /// How many refused connections are told why at once; the rest are just closed.
@@ -120,6 +121,7 @@ impl Server {
         Files {
             auth: self.app.auth.clone(),
             tls: tls.cloned().collect(),
+            trail: self.app.trail.clone(),
         }
     }
 
@@ -127,6 +129,8 @@ impl Server {
     /// streams, lets other requests finish within the grace, and returns. The queue itself stays open.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let files = self.files();
+        // A server runs once.
+        let _ = self.app.certificates.set(files.tls.clone());
         let mut changes = pin!(watch(files.directories(), || files.reload()));
         let Server {
             listener,
@@ -197,11 +201,17 @@ async fn accept(listener: Option<&Listener>) -> Option<Arrival> {
 pub struct Files {
     auth: Auth,
     tls: Vec<Tls>,
+    trail: Trail,
 }
 
 impl Files {
-    /// Reads them again. What is wrong with one is logged, and it stays as it was.
-    pub fn reload(&self) {
+    /// Reads them again, and opens the audit log anew. What is wrong with one is logged, and it stays as it was.
+    pub fn renew(&self) {
+        self.trail.reopen();
+        self.reload();
+    }
+
+    fn reload(&self) {
         self.auth.reload();
         self.tls.iter().for_each(Tls::reload);
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::auth::Auth;
+use crate::trail::Trail;
 
 /// Limits and names of one server. The default is meant for production.
 #[derive(Clone, Debug)]
@@ -11,6 +12,8 @@ pub struct Settings {
     pub about: About,
     /// Who may do what: everybody everything.
     pub auth: Auth,
+    /// Where it is written down what operators do: nowhere.
+    pub trail: Trail,
     /// Connections at once: 10,000. One more is told so and closed.
     pub connections: usize,
     /// The number of a file descriptor from which on connections are closed at once: no limit. The system gives out the
@@ -54,6 +57,7 @@ impl Default for Settings {
         Settings {
             about: About::default(),
             auth: Auth::none(),
+            trail: Trail::off(),
             connections: 10_000,
             descriptors: usize::MAX,
             body: 64 << 20,

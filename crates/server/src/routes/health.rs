@@ -69,7 +69,11 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
         started_at: app.started_at,
         healthy,
         repaired: app.service.repaired(),
-        unreadable: vec![("tokens", app.auth.unreadable())],
+        unreadable: vec![
+            ("tokens", app.auth.unreadable()),
+            ("certificates", app.unreadable_certificates()),
+        ],
+        unaudited: app.trail.failures(),
     };
     let text = app.metrics.text(&snapshot);
     let text = text.map_err(|error| Error::new(Code::Internal, error.to_string()))?;

@@ -16,6 +16,7 @@ use crate::auth::Caller;
 use crate::extract::{Body, InQueueKey, Names, Pairs};
 use crate::problem::Answer;
 use crate::schema;
+use crate::trail::Move;
 
 /// List and search jobs
 ///
@@ -235,15 +236,25 @@ async fn own(app: &App, caller: &Caller, id: JobId) -> Result<bool, Error> {
     Ok(job.is_some_and(|job| caller.may(&job.queue)))
 }
 
-/// Moves jobs, as far as they are in queues of the caller.
+/// Moves jobs, as far as they are in queues of the caller, and writes it down.
 pub async fn steer_own(app: &App, caller: &Caller, order: Order) -> Result<Steered, Error> {
+    if let Target::Matching(query) = &order.target {
+        caller.check_filter(query.filter.queue.as_ref())?;
+    }
+    if order.mode == Mode::DryRun {
+        return steer_visible(app, caller, order).await;
+    }
+    let what = Move::order(&order);
+    let steer = steer_visible(app, caller, order);
+    app.trail
+        .noted(caller, what, steer, |steered| steered.moved)
+        .await
+}
+
+async fn steer_visible(app: &App, caller: &Caller, order: Order) -> Result<Steered, Error> {
     let ids = match &order.target {
-        Target::Matching(query) => {
-            caller.check_filter(query.filter.queue.as_ref())?;
-            return app.service.steer(order).await;
-        }
-        Target::Jobs(_) if caller.may_everywhere() => return app.service.steer(order).await,
-        Target::Jobs(ids) => ids.clone(),
+        Target::Jobs(ids) if !caller.may_everywhere() => ids.clone(),
+        _ => return app.service.steer(order).await,
     };
     let owned = join_all(ids.iter().map(|id| own(app, caller, *id))).await;
     let owned: Vec<bool> = owned.into_iter().collect::<Result<_, _>>()?;

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use auxo_core::JobId;
 use auxo_core::json::passage as json;
 use auxo_core::json::read;
-use auxo_core::passage::Departure;
+use auxo_core::passage::{Adopted, Departure, Step};
 use axum::extract::State;
 
 use super::ok;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::extract::{Body, InQueue, Pairs};
 use crate::problem::Answer;
 use crate::schema;
+use crate::trail::Move;
 
 /// Show jobs with their whole life, to move them to another store
 ///
@@ -51,9 +54,18 @@ pub async fn passages(
     request_body = schema::Departure,
     responses((status = 200, description = "for each job whether it has left", body = schema::Departed))
 )]
-pub async fn depart(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+pub async fn depart(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    InQueue(queue): InQueue,
+    body: Body,
+) -> Answer {
     let jobs = json::read_leaving(&body.bytes, app.service.limits().batch)?;
-    let departed = app.service.depart(queue, jobs).await?;
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    let what = Move::new("depart").queue(&queue).jobs(&ids);
+    let depart = app.service.depart(queue, jobs);
+    let left = |departed: &Vec<_>| departed.iter().filter(|job| Result::is_ok(job)).count() as u64;
+    let departed = app.trail.noted(&caller, what, depart, left).await?;
     ok(&json::show_departed(&departed))
 }
 
@@ -70,7 +82,25 @@ pub async fn depart(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: 
         (status = 409, description = "another run began later, or jobs of this queue are on their way to another store", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn adopt(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+pub async fn adopt(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    InQueue(queue): InQueue,
+    body: Body,
+) -> Answer {
     let adoption = json::read_adoption(queue, &body.bytes, app.service.limits().batch)?;
-    ok(&json::show_adopted(&app.service.adopt(adoption).await?))
+    let what = Move::new("adopt").queue(&adoption.queue);
+    let what = match &adoption.step {
+        // Nothing is changed by looking.
+        Step::Look => return ok(&json::show_adopted(&app.service.adopt(adoption).await?)),
+        Step::Jobs(jobs) => what.with("step", "jobs").with("count", jobs.len()),
+        Step::Begin => what.with("step", "begin"),
+        Step::Leave => what.with("step", "leave"),
+        Step::Stay => what.with("step", "stay"),
+        Step::End => what.with("step", "end"),
+    };
+    let adopt = app.service.adopt(adoption);
+    let taken = |adopted: &Adopted| adopted.results.iter().flatten().count() as u64;
+    let adopted = app.trail.noted(&caller, what, adopt, taken).await?;
+    ok(&json::show_adopted(&adopted))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auxo_core::engine::Change;
-use auxo_core::json::{read, show};
+use auxo_core::json::{read, show, write};
 use auxo_core::queue::{self, QueueConfig, QueueInfo};
 use auxo_core::{Code, Error, QueueName, State as JobState, text};
 use axum::extract::State;
@@ -13,9 +13,11 @@ use serde_json::json;
 
 use super::{listed, ok};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::extract::{Body, InQueue};
 use crate::problem::Answer;
 use crate::schema;
+use crate::trail::Move;
 
 /// Show all queues
 #[utoipa::path(
@@ -54,12 +56,17 @@ pub async fn show(State(app): State<Arc<App>>, InQueue(queue): InQueue) -> Answe
         (status = 409, description = "the store has fewer shards than that", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn set(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+pub async fn set(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    InQueue(queue): InQueue,
+    body: Body,
+) -> Answer {
     let _alone = app.changing.lock().await;
     let base = look(&app, queue.clone()).await?;
     let base = base.map(|info| info.config).unwrap_or_default();
     let config = read::queue_config(&body.bytes, base)?;
-    change(&app, queue, config).await
+    change(&app, &caller, "set_queue", queue, config).await
 }
 
 /// Pause a queue: no jobs in, none out
@@ -74,8 +81,13 @@ pub async fn set(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Bod
         (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn pause(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
-    set_paused(&app, queue, &body, true).await
+pub async fn pause(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    InQueue(queue): InQueue,
+    body: Body,
+) -> Answer {
+    set_paused(&app, &caller, queue, &body, true).await
 }
 
 /// Resume a queue
@@ -88,8 +100,13 @@ pub async fn pause(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: B
         (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn resume(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
-    set_paused(&app, queue, &body, false).await
+pub async fn resume(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    InQueue(queue): InQueue,
+    body: Body,
+) -> Answer {
+    set_paused(&app, &caller, queue, &body, false).await
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -123,7 +140,13 @@ struct Purge {
     states: Option<Vec<String>>,
 }
 
-async fn set_paused(app: &App, queue: QueueName, body: &Body, paused: bool) -> Answer {
+async fn set_paused(
+    app: &App,
+    caller: &Caller,
+    queue: QueueName,
+    body: &Body,
+    paused: bool,
+) -> Answer {
     let Side { what, r#for } = optional(body)?;
     let side = what.map(queue::Side::from);
     let _alone = app.changing.lock().await;
@@ -136,7 +159,8 @@ async fn set_paused(app: &App, queue: QueueName, body: &Body, paused: bool) -> A
         Some(span) => config.pause_for(side, text::parse_duration(&span)?)?,
         None => config.set_paused(side.unwrap_or_default(), paused),
     }
-    change(app, queue, config).await
+    let call = if paused { "pause" } else { "resume" };
+    change(app, caller, call, queue, config).await
 }
 
 /// Delete a queue's jobs, except those that are leased
@@ -148,10 +172,22 @@ async fn set_paused(app: &App, queue: QueueName, body: &Body, paused: bool) -> A
     request_body = Option<schema::Purge>,
     responses((status = 200, description = "how many jobs were deleted", body = schema::Purged))
 )]
-pub async fn purge(State(app): State<Arc<App>>, InQueue(queue): InQueue, body: Body) -> Answer {
+pub async fn purge(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    InQueue(queue): InQueue,
+    body: Body,
+) -> Answer {
     let states = optional::<Purge>(&body)?.states.unwrap_or_default();
     let states: Result<Vec<JobState>, Error> = states.iter().map(|state| state.parse()).collect();
-    let purged = app.service.purge(queue, states?, |_| ()).await?;
+    let states = states?;
+    let named: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    let what = Move::new("purge").queue(&queue).with("states", named);
+    let purge = app.service.purge(queue, states, |_| ());
+    let purged = app
+        .trail
+        .noted(&caller, what, purge, |purged| *purged)
+        .await?;
     ok(&json!({ "purged": purged }))
 }
 
@@ -180,8 +216,16 @@ async fn existing(app: &App, queue: QueueName) -> Result<QueueInfo, Error> {
     found.ok_or_else(|| Error::new(Code::NotFound, missing))
 }
 
-async fn change(app: &App, queue: QueueName, config: QueueConfig) -> Answer {
-    let change = Change::Queue(queue.clone(), config);
-    app.service.change(change).await?;
+async fn change(
+    app: &App,
+    caller: &Caller,
+    call: &str,
+    queue: QueueName,
+    config: QueueConfig,
+) -> Answer {
+    let what = Move::new(call).queue(&queue);
+    let what = what.with("settings", write::queue_config(&config));
+    let change = app.service.change(Change::Queue(queue.clone(), config));
+    app.trail.noted(caller, what, change, |()| 1).await?;
     ok(&show::queue(&existing(app, queue).await?))
 }

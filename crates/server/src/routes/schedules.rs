@@ -16,6 +16,7 @@ use crate::auth::Caller;
 use crate::extract::{Body, Names, Pairs};
 use crate::problem::Answer;
 use crate::schema;
+use crate::trail::Move;
 
 /// Show all schedules
 #[utoipa::path(
@@ -62,12 +63,15 @@ pub async fn set(
     body: Body,
 ) -> Answer {
     let change = read::schedule_change(&name, &body.bytes)?;
+    let mut what = Move::new("set_schedule").with("name", &*name);
     if let Change::Schedule(schedule) | Change::Arm(schedule) = &change {
         caller.check(&schedule.queue)?;
+        what = what.queue(&schedule.queue);
     }
     let _alone = app.changing.lock().await;
     check_replaced(&app, &caller, &name).await?;
-    app.service.change(change).await?;
+    let change = app.service.change(change);
+    app.trail.noted(&caller, what, change, |()| 1).await?;
     ok(&show::schedule(&find(&app, &caller, &name).await?))
 }
 
@@ -114,7 +118,9 @@ pub async fn delete(
     if !caller.may_everywhere() {
         find(&app, &caller, &name).await?;
     }
-    app.service.change(change).await?;
+    let what = Move::new("delete_schedule").with("name", &*name);
+    let change = app.service.change(change);
+    app.trail.noted(&caller, what, change, |()| 1).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

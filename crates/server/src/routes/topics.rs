@@ -11,9 +11,11 @@ use serde_json::json;
 
 use super::{listed, ok};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::extract::{Body, Names};
 use crate::problem::Answer;
 use crate::schema;
+use crate::trail::Move;
 
 /// Show all subscriptions
 #[utoipa::path(
@@ -36,12 +38,17 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer {
 )]
 pub async fn subscribe(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Names((topic, name)): Names<(String, String)>,
     body: Body,
 ) -> Answer {
     let subscription = read::subscription(&topic, &name, &body.bytes)?;
-    let change = Change::Subscribe(subscription.clone());
-    app.service.change(change).await?;
+    let what = Move::new("subscribe")
+        .queue(&subscription.queue)
+        .with("topic", &*topic)
+        .with("name", &*name);
+    let change = app.service.change(Change::Subscribe(subscription.clone()));
+    app.trail.noted(&caller, what, change, |()| 1).await?;
     ok(&show::subscription(&subscription))
 }
 
@@ -58,12 +65,16 @@ pub async fn subscribe(
 )]
 pub async fn unsubscribe(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Names((topic, name)): Names<(String, String)>,
     body: Body,
 ) -> Answer {
     body.nothing()?;
-    let change = Change::Unsubscribe(topic, name);
-    app.service.change(change).await?;
+    let what = Move::new("unsubscribe")
+        .with("topic", &*topic)
+        .with("name", &*name);
+    let change = app.service.change(Change::Unsubscribe(topic, name));
+    app.trail.noted(&caller, what, change, |()| 1).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

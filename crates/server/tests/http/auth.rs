@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::{SystemClock, Timestamp};
-use auxo_server::{Auth, Patience, Token, TokenFile};
+use auxo_server::{Auth, Patience, Token, TokenFile, Trail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -486,4 +486,72 @@ async fn a_running_server_follows_its_file() {
     file.change(|tokens| Ok(tokens.without(&id).unwrap()))
         .unwrap();
     becomes(&[&header], 401).await;
+}
+
+#[tokio::test]
+async fn every_call_that_operates_is_written_down_and_no_other_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.jsonl");
+    let trail = Trail::open(&path).unwrap();
+    let bench = Bench::with(|settings| settings.trail = trail.clone()).await;
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect()
+    };
+    for (method, path, need) in routes() {
+        if path == "/v1/events" {
+            continue;
+        }
+        let body = match path.as_str() {
+            "/v1/queues/mail" | "/v1/queues/mail/jobs" => "{}",
+            "/v1/topics/topic/messages" => "{}",
+            "/v1/queues/mail/depart" => r#"{"jobs":[{"id":"7","version":"1"}]}"#,
+            "/v1/queues/mail/adopt" => r#"{"store":"other","run":"7","step":"begin"}"#,
+            _ => body(&method, &path),
+        };
+        let before = lines().len();
+        let reply = bench.call(&method, &path, body).await;
+        assert_ne!(reply.status, 400, "{method} {path}: {reply:?}");
+        let verb = need.as_deref().and_then(|need| need.split(':').next());
+        let moves =
+            matches!(verb, Some("operate" | "admin")) && method != "GET" && path != "/v1/audit";
+        let new = &lines()[before..];
+        assert_eq!(
+            new.len(),
+            if moves { 2 } else { 0 },
+            "{method} {path}: {new:?}"
+        );
+        if let [asked, ended] = new {
+            assert_eq!(
+                (&asked["who"], &asked["from"]),
+                (&"local".into(), &"127.0.0.1".into())
+            );
+            assert!(
+                asked["what"].is_string() && asked["at"].is_string(),
+                "{asked}"
+            );
+            assert_eq!(asked["move"], ended["move"]);
+            // An order about a job that is not there is carried out, and moves nothing.
+            let refused = ended["outcome"] == "refused" || ended["moved"] == 0;
+            assert!(refused || reply.status < 400, "{ended} {reply:?}");
+            assert!(
+                ended["outcome"] == "done" || reply.status >= 400,
+                "{ended} {reply:?}"
+            );
+        }
+    }
+    // A dry run moves nothing.
+    let before = lines().len();
+    let order = r#"{"action":"kick","filter":{"queue":"mail"},"dry_run":true}"#;
+    assert_eq!(bench.call("POST", "/v1/jobs:bulk", order).await.status, 200);
+    assert_eq!(lines().len(), before);
+    // Where it cannot be written down, it is not done.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    bench.push("mail", "{}").await;
+    trail.reopen();
+    assert_eq!(trail.failures(), 1);
+    let metrics = bench.get("/metrics").await.text;
+    assert!(metrics.contains("auxo_unaudited_total 1\n"), "{metrics}");
 }
