@@ -11,6 +11,7 @@ mod cancel;
 mod completions;
 mod config;
 mod context;
+mod credentials;
 mod delete;
 mod events;
 mod explain;
@@ -42,6 +43,7 @@ mod signals;
 mod snooze;
 mod spec;
 mod steer;
+mod token;
 mod topics;
 mod work;
 
@@ -51,6 +53,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use context::{Context, Place};
+use credentials::{Credentials, Named};
 use failure::Failure;
 
 /// A job queue that keeps every accepted job and hands it out on time.
@@ -63,6 +66,18 @@ struct Cli {
     /// A data directory to work on instead, without a server; one process can use it at a time [env: AUXO_DATA].
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// A file with the token for the server [env: AUXO_TOKEN_FILE, or the token itself: AUXO_TOKEN].
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The authority to trust about an https server, in PEM; the system's unless said [env: AUXO_CA].
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// A certificate for a server that wants one of its clients, in PEM [env: AUXO_CLIENT_CERT].
+    #[arg(long, global = true, value_name = "FILE")]
+    client_cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM [env: AUXO_CLIENT_KEY].
+    #[arg(long, global = true, value_name = "FILE")]
+    client_key: Option<PathBuf>,
     /// Print JSON, one object a line.
     #[arg(long, global = true)]
     json: bool,
@@ -110,6 +125,7 @@ enum Verb {
     Audit(audit::Args),
     Salvage(salvage::Args),
     Migrate(migrate::Args),
+    Token(token::Args),
     Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -131,8 +147,16 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<(), Failure> {
-    let place = Place::choose(cli.data, cli.server, |name| std::env::var_os(name))?;
-    let mut context = Context::new(place, cli.json);
+    let env = |name: &str| std::env::var_os(name);
+    let place = Place::choose(cli.data, cli.server, env)?;
+    let named = Named {
+        token_file: cli.token_file,
+        ca: cli.ca,
+        cert: cli.client_cert,
+        key: cli.client_key,
+    };
+    let credentials = Credentials::gather(named, env);
+    let mut context = Context::new(place, credentials, cli.json);
     let ran = dispatch(cli.verb, &mut context).await;
     let closed = context.finish().await;
     ran.and(closed)
@@ -167,6 +191,7 @@ async fn dispatch(verb: Verb, context: &mut Context) -> Result<(), Failure> {
         Verb::Audit(args) => audit::run(args, context).await,
         Verb::Salvage(args) => salvage::run(args, context).await,
         Verb::Migrate(args) => migrate::run(args, context).await,
+        Verb::Token(args) => token::run(args, context),
         Verb::Bench(args) => bench::run(args, context).await,
         Verb::Completions(args) => completions::run(&args, context),
         Verb::Man(args) => man::run(args, context),

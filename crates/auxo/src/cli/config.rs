@@ -2,23 +2,27 @@
 //! means, checked once. `auxo config` shows both.
 
 mod raw;
+mod safety;
 mod snippet;
 
 pub use self::raw::note_strangers;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use auxo::Sync;
-use auxo::core::text;
+use auxo::core::{SystemClock, text};
+use auxo::{Sync, Timestamp};
 use auxo_redis::StoreUrl;
+use auxo_server::{Auth, Patience, Tls, TlsFiles, TokenFile};
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::raw::{Key, Raw};
+use self::safety::{Asks, Safety};
 use super::args;
-use super::context::Context;
+use super::context::{AUDIT, Context, TOKENS};
 use super::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -32,7 +36,9 @@ A setting is taken from the flag, else from AUXO_… in the environment, else fr
 from the default. The file is ./auxo.toml unless --config or AUXO_CONFIG names another:
   data = \"./auxo-data\"               or: store = \"redis://127.0.0.1:6379\"
   http = \"127.0.0.1:8000\"
-  sync = \"interval:50ms\"";
+  sync = \"interval:50ms\"
+  tls_cert = \"/etc/auxo/cert.pem\"    with tls_key, and tls_client_ca for client certificates
+  tokens = \"/etc/auxo/tokens.toml\"  tokens.toml in the data directory unless said";
 
 /// Check or show the settings of a server.
 #[derive(clap::Args)]
@@ -63,7 +69,8 @@ pub struct Flags {
     /// Where to listen for HTTP; 127.0.0.1:8000 unless said.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// Where to listen for clients of beanstalkd; 127.0.0.1:11300 unless said, or off.
+    /// Where to listen for clients of beanstalkd; 127.0.0.1:11300 unless said, unix:PATH for a socket in the file
+    /// system, or off.
     #[arg(long, value_name = "ADDRESS")]
     beanstalk: Option<String>,
     /// Where to listen for clients of Disque; 127.0.0.1:7711 unless said, or off.
@@ -75,6 +82,21 @@ pub struct Flags {
     /// Listen on an address that others can reach, without TLS and tokens.
     #[arg(long)]
     insecure: bool,
+    /// The file with tokens, which `auxo token` writes; tokens.toml in the data directory unless said.
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<String>,
+    /// The log of what operators did; audit.jsonl in the data directory unless said, or off.
+    #[arg(long, value_name = "FILE")]
+    audit: Option<String>,
+    /// The server's certificate for TLS, with those that lead to its authority, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// The key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// The authorities whose client certificates are asked for, in PEM; who has none of theirs is refused.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
     /// The most connections at once; 10000 unless said.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     connections: Option<String>,
@@ -100,6 +122,12 @@ pub struct Config {
     pub beanstalk: Port,
     /// Where to listen for clients of Disque.
     pub resp: Port,
+    /// Who may do what.
+    pub auth: Auth,
+    /// The certificates, if there is TLS.
+    pub tls: Option<Tls>,
+    /// Where to write down what operators do.
+    pub audit: Option<PathBuf>,
     /// The most connections at once.
     pub connections: usize,
     /// How long running requests may go on after a stop.
@@ -127,7 +155,7 @@ pub enum Place {
 }
 
 /// Where another protocol is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Port {
     /// Nowhere.
     Off,
@@ -135,6 +163,8 @@ pub enum Port {
     Asked(SocketAddr),
     /// Here, because nobody said anything: not, if another program has the port.
     Default(SocketAddr),
+    /// At a socket in the file system.
+    Unix(PathBuf),
 }
 
 impl Config {
@@ -153,11 +183,22 @@ impl TryFrom<&Raw> for Config {
             "false" => Ok(false),
             _ => Err("write true or false".into()),
         })?;
+        let place = place(raw)?;
+        let (auth, tls) = (auth(raw, &place)?, tls(raw)?);
+        let safety = Safety {
+            insecure,
+            tls: tls.is_some(),
+            client_certificates: tls.as_ref().is_some_and(Tls::wants_clients),
+            tokens: auth.tokens() > 0,
+        };
         Ok(Config {
-            place: place(raw)?,
-            http: raw.read(Key::Http, |text| address(text, insecure))?,
-            beanstalk: port(raw, Key::Beanstalk, insecure)?,
-            resp: port(raw, Key::Resp, insecure)?,
+            http: raw.read(Key::Http, |text| safety.address(text, Asks::ForTokens))?,
+            beanstalk: port(raw, Key::Beanstalk, &safety, Asks::ForNothing)?,
+            resp: port(raw, Key::Resp, &safety, Asks::ForTokens)?,
+            audit: audit(raw, &place)?,
+            place,
+            auth,
+            tls,
             connections: raw.read(Key::Connections, |text| {
                 let count = args::count(text)?;
                 usize::try_from(count).map_err(|_| "is too many".into())
@@ -212,27 +253,77 @@ fn place(raw: &Raw) -> Result<Place, Failure> {
     Ok(Place::Store(Box::new(store)))
 }
 
-fn port(raw: &Raw, key: Key, insecure: bool) -> Result<Port, Failure> {
-    raw.read(key, |text| match text {
-        "off" => Ok(Port::Off),
-        text if raw.is_set(key) => address(text, insecure).map(Port::Asked),
-        text => address(text, insecure).map(Port::Default),
+/// The file with tokens: the one that was named, or the one beside the jobs.
+fn auth(raw: &Raw, place: &Place) -> Result<Auth, Failure> {
+    let file = match (
+        raw.read(Key::Tokens, |text| path(raw, Key::Tokens, text))?,
+        place,
+    ) {
+        (Some(file), _) => file,
+        (None, Place::Data { path, .. }) => path.join(TOKENS),
+        (None, Place::Store(_)) => return Ok(Auth::none()),
+    };
+    let clock = Arc::new(SystemClock::new(Timestamp(0)));
+    Ok(Auth::open(
+        TokenFile::new(file),
+        clock,
+        Patience::default(),
+    )?)
+}
+
+/// The audit log: the file that was named, or the one beside the jobs.
+fn audit(raw: &Raw, place: &Place) -> Result<Option<PathBuf>, Failure> {
+    if raw.read(Key::Audit, |text| Ok(text == "off"))? {
+        return Ok(None);
+    }
+    let named = raw.read(Key::Audit, |text| path(raw, Key::Audit, text))?;
+    Ok(match (named, place) {
+        (Some(file), _) => Some(file),
+        (None, Place::Data { path, .. }) => Some(path.join(AUDIT)),
+        (None, Place::Store(_)) => None,
     })
 }
 
-fn address(text: &str, insecure: bool) -> Result<SocketAddr, String> {
-    let numeric = text.replacen("localhost:", "127.0.0.1:", 1);
-    let address: SocketAddr = numeric
-        .parse()
-        .map_err(|_| "write an address and a port, such as 127.0.0.1:8000 or [::1]:8000")?;
-    if address.ip().is_loopback() || insecure {
-        return Ok(address);
+fn tls(raw: &Raw) -> Result<Option<Tls>, Failure> {
+    let file = |key| raw.read(key, |text| path(raw, key, text));
+    let (cert, key, client_ca) = (
+        file(Key::TlsCert)?,
+        file(Key::TlsSecret)?,
+        file(Key::TlsClientCa)?,
+    );
+    match (cert, key, client_ca) {
+        (None, None, None) => Ok(None),
+        (Some(cert), Some(key), client_ca) => {
+            let files = TlsFiles {
+                cert,
+                key,
+                client_ca,
+            };
+            Ok(Some(Tls::open(files)?))
+        }
+        _ => Err(Failure::Usage(
+            "TLS needs both tls_cert and tls_key; tls_client_ca goes with them".into(),
+        )),
     }
-    Err(format!(
-        "others can reach {address}, and there is no TLS and there are no tokens yet: \
-         whoever can connect can read and change every job; listen on 127.0.0.1, \
-         or say --insecure if the network itself is safe"
-    ))
+}
+
+/// A file that may be named.
+fn path(raw: &Raw, key: Key, text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "" if raw.is_set(key) => Err("is empty".into()),
+        "" => Ok(None),
+        path => Ok(Some(path.into())),
+    }
+}
+
+fn port(raw: &Raw, key: Key, safety: &Safety, asks: Asks) -> Result<Port, Failure> {
+    raw.read(key, |text| match text.strip_prefix("unix:") {
+        Some("") => Err("names no file".into()),
+        Some(path) => Ok(Port::Unix(path.into())),
+        None if text == "off" => Ok(Port::Off),
+        None if raw.is_set(key) => safety.address(text, asks).map(Port::Asked),
+        None => safety.address(text, asks).map(Port::Default),
+    })
 }
 
 /// `always`, `os`, `interval:50ms`, or the interval alone.
@@ -286,29 +377,6 @@ fn show(flags: &Flags, data: Option<PathBuf>, context: &mut Context) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_that_others_can_reach_needs_to_be_meant() {
-        assert!(address("127.0.0.1:8000", false).is_ok());
-        assert!(address("[::1]:8000", false).is_ok());
-        assert_eq!(
-            address("localhost:9", false),
-            Ok("127.0.0.1:9".parse().unwrap())
-        );
-        let refused = address("0.0.0.0:8000", false).unwrap_err();
-        assert!(refused.contains("--insecure"), "{refused}");
-        assert!(address("0.0.0.0:8000", true).is_ok());
-        for wrong in [
-            "",
-            "8000",
-            ":8000",
-            "127.0.0.1",
-            "example.com:80",
-            "1.2.3.4:99999",
-        ] {
-            assert!(address(wrong, true).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_sync_is_read_as_it_is_written() {

@@ -9,11 +9,17 @@ use std::path::{Path, PathBuf};
 use auxo::core::contents::Contents;
 use auxo::{Auxo, Code, Error};
 
+use super::credentials::Credentials;
 use super::failure::Failure;
 use super::output::Output;
 
 /// The server that is meant when nothing is named.
 pub const SERVER: &str = "http://127.0.0.1:8000";
+
+/// The tokens of a server, in its data directory.
+pub const TOKENS: &str = "tokens.toml";
+/// What operators did, in its data directory.
+pub const AUDIT: &str = "audit.jsonl";
 
 /// Where the queue is.
 #[derive(Debug, PartialEq)]
@@ -76,6 +82,7 @@ impl Missing {
 /// The opened queue and the output.
 pub struct Context {
     place: Place,
+    credentials: Credentials,
     auxo: Option<Auxo>,
     /// Where results go.
     pub output: Output,
@@ -83,12 +90,18 @@ pub struct Context {
 
 impl Context {
     /// Nothing is opened yet.
-    pub fn new(place: Place, json: bool) -> Context {
+    pub fn new(place: Place, credentials: Credentials, json: bool) -> Context {
         Context {
             place,
+            credentials,
             auxo: None,
             output: Output::new(json),
         }
+    }
+
+    /// What is shown to servers.
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     /// Whether the queue is in a directory that this process opens, not on a server.
@@ -117,8 +130,8 @@ impl Context {
                 check(data, missing)?;
                 Auxo::open(data).await?
             }
-            Place::Server(url) => connect(url).await?,
-            Place::Default => connect(SERVER).await?,
+            Place::Server(url) => connect(url, &self.credentials).await?,
+            Place::Default => connect(SERVER, &self.credentials).await?,
         };
         self.auxo = Some(auxo.clone());
         Ok(auxo)
@@ -135,8 +148,8 @@ impl Context {
 }
 
 /// A URL that cannot be used is wrong usage. Whether a server is there shows with the first call, but a Redis is asked at once.
-async fn connect(url: &str) -> Result<Auxo, Failure> {
-    let connected = Auxo::connect(url).await;
+pub async fn connect(url: &str, credentials: &Credentials) -> Result<Auxo, Failure> {
+    let connected = credentials.connector()?.connect(url).await;
     connected.map_err(|error| match error.code() {
         Code::BadRequest => Failure::Usage(error.message().to_owned()),
         _ => error.into(),
@@ -166,7 +179,11 @@ fn contents(data: &Path) -> Option<Contents> {
         Err(_) => return None,
     };
     let name = |entry: DirEntry| entry.file_name().to_string_lossy().into_owned();
-    Some(Contents::of(entries.flatten().map(name)))
+    // Tokens may be there before the first job is.
+    let names = entries.flatten().map(name);
+    Some(Contents::of(
+        names.filter(|name| !name.starts_with(TOKENS) && name != AUDIT),
+    ))
 }
 
 #[cfg(test)]

@@ -117,7 +117,10 @@ fn hint(error: &Error) -> String {
         }
         Code::TooLarge => "keep large data elsewhere and push a reference to it",
         Code::RateLimited => "try again later",
-        Code::Unauthorized | Code::Forbidden => "ask whoever runs this queue for the right",
+        Code::Unauthorized => {
+            "AUXO_TOKEN or --token-file FILE shows a token to the server; on its machine `auxo token new` makes one"
+        }
+        Code::Forbidden => "ask whoever runs this queue for a token that allows it",
         Code::Unavailable if error.message().contains("another process") => {
             "one process can use a data directory at a time: stop the other one, then try again"
         }
@@ -126,6 +129,12 @@ fn hint(error: &Error) -> String {
             .contains("did not answer like an Auxo server") =>
         {
             "--server URL or AUXO_SERVER names the server; `auxo serve` prints its URL when it begins"
+        }
+        Code::Unavailable
+            if error.message().contains("cannot reach") && error.message().contains("TLS: ") =>
+        {
+            "--ca FILE or AUXO_CA names the authority to trust; the certificate must be for the host that the URL names, and https \
+             is for servers with TLS only"
         }
         Code::Unavailable if error.message().contains("cannot reach") => {
             "--server URL or AUXO_SERVER names another server; --data DIR works on a directory without one"

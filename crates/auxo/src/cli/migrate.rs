@@ -56,7 +56,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
-    let ends = Ends::open(&args.from, &args.to).await?;
+    let ends = Ends::open(&args.from, &args.to, context.credentials()).await?;
     let moved = run_between(&ends, &args, context).await;
     let closed = ends.close().await;
     moved.and(closed)

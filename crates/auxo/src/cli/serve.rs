@@ -12,14 +12,14 @@ use auxo::core::{Engine, Service};
 use auxo::{Code, Error, Limits, Options, Sync};
 use auxo_embedded::Embedded;
 use auxo_redis::RedisEngine;
-use auxo_server::{About, Server, Settings};
+use auxo_server::{About, Listener, Server, Settings, Tls, Trail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::listen::{Spoken, listen, speak};
-use super::config::{Config, Flags, Place, note_strangers, sync_text};
+use super::config::{Config, Flags, Place, Port, note_strangers, sync_text};
 use super::context::{Context, Missing, SERVER, check};
 use super::failure::Failure;
-use super::signals::Signals;
+use super::signals::{Hangups, Signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,8 +28,11 @@ Examples:
   auxo serve --store redis://127.0.0.1:6379   the jobs are on Redis, shared by all servers there
   auxo serve --sync 50ms               faster; a power cut may take the last 50 ms
   auxo serve --config auxo.toml --log debug
+  auxo serve --http 0.0.0.0:8000 --tls-cert cert.pem --tls-key key.pem   for others; needs a token:
+                                       `auxo token new --allow admin:*`
 
 Every flag is also a setting in the file and a variable in the environment: see `auxo config`.
+Tokens and certificates are read again when they change, or on SIGHUP.
 SIGTERM or Ctrl-C stops it when running requests are answered; a second one stops it at once.";
 
 /// Serve a queue over HTTP.
@@ -46,19 +49,24 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     log(&config);
     // Asked for before anything is opened, so that no signal finds the process half begun.
     let mut signals = Signals::new()?;
+    let mut hangups = Hangups::new()?;
     let room = room(config.connections);
     // The address first: a port that is taken leaves no new store behind.
-    let listener = listen("http", config.http)?;
-    let beanstalk = speak("beanstalk", config.beanstalk)?;
-    let resp = speak("resp", config.resp)?;
+    let listener = listen("http", config.http, config.tls.as_ref())?;
+    let beanstalk = speak("beanstalk", &config.beanstalk, beanstalk_tls(&config))?;
+    let resp = speak("resp", &config.resp, config.tls.as_ref())?;
     let (service, risks) = open(&config).await?;
-    let settings = settings(&config, &room);
+    let mut settings = settings(&config, &room);
+    // In the data directory, which is there by now.
+    if let Some(path) = &config.audit {
+        settings.trail = Trail::open(path)?;
+    }
     let mut server = Server::new(listener, service.clone(), settings)?;
     let mut lines = vec![place_line(&config)];
     lines.extend(risks);
     match beanstalk {
         Spoken::At(listener) => {
-            lines.push(format!("beanstalk  {}", listener.local_addr()?));
+            lines.push(format!("beanstalk  {}", spoken_at(&config, &listener)?));
             server = server.with_beanstalk(listener);
         }
         Spoken::Not(why) => lines.push(format!("beanstalk  {why}")),
@@ -73,12 +81,39 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
         Spoken::Off => {}
     }
     greet(&config, &lines, server.address()?);
-    let served = serve(&config, server, &mut signals).await;
+    let files = server.files();
+    let follow = async {
+        loop {
+            hangups.next().await;
+            files.renew();
+        }
+    };
+    let served = tokio::select! {
+        served = serve(&config, server, &mut signals) => served,
+        () = follow => Ok(()),
+    };
     let closed = service.close().await;
     served?;
     closed?;
     eprintln!("stopped; everything answered is kept");
     Ok(())
+}
+
+/// On this machine beanstalkd's clients are spoken to as they are used to.
+fn beanstalk_tls(config: &Config) -> Option<&Tls> {
+    match &config.beanstalk {
+        Port::Asked(address) | Port::Default(address) if !address.ip().is_loopback() => {
+            config.tls.as_ref()
+        }
+        _ => None,
+    }
+}
+
+fn spoken_at(config: &Config, listener: &Listener) -> io::Result<String> {
+    match &config.beanstalk {
+        Port::Unix(path) => Ok(path.display().to_string()),
+        _ => Ok(listener.local_addr()?.to_string()),
+    }
 }
 
 fn log(config: &Config) {
@@ -165,6 +200,7 @@ fn settings(config: &Config, room: &Room) -> Settings {
             },
             data: place_text(config),
         },
+        auth: config.auth.clone(),
         connections: room.connections,
         descriptors: room.descriptors,
         grace: config.grace,
@@ -228,22 +264,45 @@ fn greet(config: &Config, lines: &[String], address: SocketAddr) {
     if let Some(file) = &config.file {
         eprintln!("settings from {}", file.display());
     }
-    if !address.ip().is_loopback() {
-        eprintln!("insecure: whoever can reach {address} can read and change every job");
+    if let Some(risk) = reach(config, address) {
+        eprintln!("insecure: {risk}");
     }
-    eprintln!(
-        "auxo {} listens on http://{address}",
-        env!("CARGO_PKG_VERSION")
-    );
+    let scheme = match config.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    let url = format!("{scheme}://{address}");
+    eprintln!("auxo {} listens on {url}", env!("CARGO_PKG_VERSION"));
     lines.iter().for_each(|line| eprintln!("  {line}"));
-    eprintln!("  docs   http://{address}/docs");
-    eprintln!("try: {}", first_step(address));
+    eprintln!("  tokens {}", tokens_text(config));
+    eprintln!("  docs   {url}/docs");
+    eprintln!("try: {}", first_step(&url));
+}
+
+/// What others can do who can reach the server.
+fn reach(config: &Config, address: SocketAddr) -> Option<String> {
+    let others = !address.ip().is_loopback();
+    match (config.auth.is_required(), &config.tls) {
+        (false, _) if others => Some(format!(
+            "whoever can reach {address} can read and change every job"
+        )),
+        (true, None) if others => Some(format!(
+            "whoever is between a client and {address} can read tokens and jobs"
+        )),
+        _ => None,
+    }
+}
+
+fn tokens_text(config: &Config) -> String {
+    match (config.auth.is_required(), config.auth.file()) {
+        (true, Some(file)) => format!("{}, in {}", config.auth.tokens(), file.path().display()),
+        _ => "none: whoever can connect may do everything".to_owned(),
+    }
 }
 
 /// The program as it was called, which is not always in the PATH, and the server only if it is not the one that is meant anyway.
-fn first_step(address: SocketAddr) -> String {
+fn first_step(url: &str) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "auxo".to_owned());
-    let url = format!("http://{address}");
     match url == SERVER {
         true => format!("{program} push mail hello"),
         false => format!("{program} push mail hello --server {url}"),

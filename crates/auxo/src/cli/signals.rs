@@ -10,6 +10,20 @@ pub struct Signals {
     terminate: Signal,
 }
 
+/// The wish that files are read again: SIGHUP. From its making on the signal does not end the process.
+pub struct Hangups(Signal);
+
+impl Hangups {
+    pub fn new() -> io::Result<Hangups> {
+        signal(SignalKind::hangup()).map(Hangups)
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}
+
 impl Signals {
     pub fn new() -> io::Result<Signals> {
         Ok(Signals {

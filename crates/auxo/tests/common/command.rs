@@ -18,7 +18,14 @@ pub fn auxo() -> Command {
 
 /// Pipes, and nothing of what the environment says about Auxo.
 pub fn plain(mut command: Command) -> Command {
-    for name in ["AUXO_DATA", "AUXO_SERVER", "AUXO_CONFIG", "COLUMNS"] {
+    for name in [
+        "AUXO_DATA",
+        "AUXO_SERVER",
+        "AUXO_CONFIG",
+        "AUXO_TOKEN",
+        "AUXO_CA",
+        "COLUMNS",
+    ] {
         command.env_remove(name);
     }
     command

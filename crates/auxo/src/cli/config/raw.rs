@@ -22,6 +22,11 @@ pub enum Key {
     Resp,
     Sync,
     Insecure,
+    Tokens,
+    Audit,
+    TlsCert,
+    TlsSecret,
+    TlsClientCa,
     Connections,
     Grace,
     Node,
@@ -29,7 +34,7 @@ pub enum Key {
 }
 
 impl Key {
-    const ALL: [Key; 11] = [
+    const ALL: [Key; 16] = [
         Key::Data,
         Key::Store,
         Key::Http,
@@ -37,13 +42,18 @@ impl Key {
         Key::Resp,
         Key::Sync,
         Key::Insecure,
+        Key::Tokens,
+        Key::Audit,
+        Key::TlsCert,
+        Key::TlsSecret,
+        Key::TlsClientCa,
         Key::Connections,
         Key::Grace,
         Key::Node,
         Key::Log,
     ];
 
-    /// Its name in the file, and with `--` before it as a flag.
+    /// Its name in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Key::Data => "data",
@@ -53,11 +63,21 @@ impl Key {
             Key::Resp => "resp",
             Key::Sync => "sync",
             Key::Insecure => "insecure",
+            Key::Tokens => "tokens",
+            Key::Audit => "audit",
+            Key::TlsCert => "tls_cert",
+            Key::TlsSecret => "tls_key",
+            Key::TlsClientCa => "tls_client_ca",
             Key::Connections => "connections",
             Key::Grace => "grace",
             Key::Node => "node",
             Key::Log => "log",
         }
+    }
+
+    /// Its flag.
+    fn flag(self) -> String {
+        format!("--{}", self.as_str().replace('_', "-"))
     }
 
     fn variable(self) -> String {
@@ -67,7 +87,12 @@ impl Key {
     fn default(self) -> &'static str {
         match self {
             Key::Data => "./auxo-data",
-            Key::Store => "",
+            Key::Store
+            | Key::Tokens
+            | Key::Audit
+            | Key::TlsCert
+            | Key::TlsSecret
+            | Key::TlsClientCa => "",
             Key::Http => "127.0.0.1:8000",
             Key::Beanstalk => "127.0.0.1:11300",
             Key::Resp => "127.0.0.1:7711",
@@ -155,7 +180,7 @@ impl Raw {
             (Origin::Variable, _) => {
                 Failure::Usage(format!("{}={text}: {problem}", key.variable()))
             }
-            _ => Failure::Usage(format!("--{} {text}: {problem}", key.as_str())),
+            _ => Failure::Usage(format!("{} {text}: {problem}", key.flag())),
         })
     }
 
@@ -173,7 +198,7 @@ impl Raw {
     pub fn all(&self) -> impl Iterator<Item = (Key, String, String)> {
         self.values.iter().map(|(key, (text, origin))| {
             let from = match (origin, &self.file) {
-                (Origin::Flag, _) => format!("--{}", key.as_str()),
+                (Origin::Flag, _) => key.flag(),
                 (Origin::Variable, _) => key.variable(),
                 (Origin::File(at), Some(file)) => {
                     let line = file.text[..at.start].matches('\n').count() + 1;
@@ -210,6 +235,11 @@ fn given(flags: &Flags, data: Option<PathBuf>) -> Result<Vec<(Key, String)>, Fai
         (Key::Resp, flags.resp.clone()),
         (Key::Sync, flags.sync.clone()),
         (Key::Insecure, insecure),
+        (Key::Tokens, flags.tokens.clone()),
+        (Key::Audit, flags.audit.clone()),
+        (Key::TlsCert, flags.tls_cert.clone()),
+        (Key::TlsSecret, flags.tls_key.clone()),
+        (Key::TlsClientCa, flags.tls_client_ca.clone()),
         (Key::Connections, flags.connections.clone()),
         (Key::Grace, flags.grace.clone()),
         (Key::Node, flags.node.clone()),
@@ -274,7 +304,8 @@ fn entry(
 /// beside any service that is called auxo.
 pub fn note_strangers() {
     let known = |name: &str| {
-        matches!(name, "AUXO_CONFIG" | "AUXO_SERVER")
+        super::super::credentials::VARIABLES.contains(&name)
+            || matches!(name, "AUXO_CONFIG" | "AUXO_SERVER")
             || Key::ALL.iter().any(|k| k.variable() == name)
     };
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());

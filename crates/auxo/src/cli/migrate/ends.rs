@@ -6,6 +6,7 @@ use auxo::core::passage::Departure;
 use auxo::{Auxo, Code, Error, Limits, QueueName};
 
 use super::super::context::{Missing, check};
+use super::super::credentials::Credentials;
 use super::super::failure::Failure;
 
 /// Both, open.
@@ -21,16 +22,16 @@ pub struct Names {
 }
 
 impl Ends {
-    pub async fn open(from: &str, to: &str) -> Result<Ends, Failure> {
+    pub async fn open(from: &str, to: &str, shown: &Credentials) -> Result<Ends, Failure> {
         if whole(from) == whole(to) {
             return Err(Failure::Usage(
                 "--from and --to name the same store; name another one to move to".into(),
             ));
         }
-        let from = open(from, Missing::Refuse).await?;
+        let from = open(from, Missing::Refuse, shown).await?;
         // A server is first asked something here: one that is away is no reason to make a directory.
         let opened = match name(&from).await {
-            Ok(_) => open(to, Missing::Create).await,
+            Ok(_) => open(to, Missing::Create, shown).await,
             Err(error) => Err(error.into()),
         };
         match opened {
@@ -88,7 +89,7 @@ async fn name(auxo: &Auxo) -> Result<String, Error> {
     Ok(auxo.service().passages(departure).await?.store)
 }
 
-async fn open(place: &str, missing: Missing) -> Result<Auxo, Failure> {
+async fn open(place: &str, missing: Missing, shown: &Credentials) -> Result<Auxo, Failure> {
     // What a store took in before is not to be refused now; one on a server has the server's limits.
     let limits = Limits {
         payload: usize::MAX,
@@ -99,7 +100,7 @@ async fn open(place: &str, missing: Missing) -> Result<Auxo, Failure> {
         ..Limits::default()
     };
     if place.contains("://") {
-        let connected = Auxo::connector().limits(limits).connect(place).await;
+        let connected = shown.connector()?.limits(limits).connect(place).await;
         return connected.map_err(|error| match error.code() {
             Code::BadRequest => Failure::Usage(error.message().to_owned()),
             _ => error.into(),

@@ -1,0 +1,54 @@
+//! What it takes to listen where others can come from.
+
+use crate::server::Site;
+
+#[test]
+fn others_are_let_in_only_with_tls_and_a_token_or_if_it_is_meant() {
+    let site = Site::new();
+    let tls = site.tls();
+    let tls: Vec<&str> = tls.iter().map(String::as_str).collect();
+    let open = ["--http", "0.0.0.0:0", "--beanstalk", "off"];
+    let ran = site.refused(&open);
+    for word in ["--tls-cert", "auxo token new", "--insecure", "127.0.0.1"] {
+        assert!(ran.err.contains(word), "{word}: {ran:?}");
+    }
+    let ran = site.refused(&[&open[..], &tls].concat());
+    assert!(
+        ran.err.contains("auxo token new") && !ran.err.contains("--tls-cert"),
+        "{ran:?}"
+    );
+    assert!(!site.path("data").exists(), "a store was made");
+    site.token(&["admin:*"]);
+    let ran = site.refused(&open);
+    assert!(
+        ran.err.contains("--tls-cert") && !ran.err.contains("token new"),
+        "{ran:?}"
+    );
+
+    let server = site.serve(&[&open[..], &tls].concat());
+    assert!(server.url.starts_with("https://0.0.0.0:"), "{}", server.url);
+    assert!(!server.stop().contains("insecure"));
+    let server = site.serve(&[&open[..], &["--insecure"]].concat());
+    let log = server.stop();
+    assert!(log.contains("insecure: whoever is between"), "{log}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_or_name_bad_files_are_refused() {
+    let site = Site::new();
+    let (cert, key) = (site.text("server.pem"), site.text("server.key"));
+    let absent = site.text("absent");
+    let local = ["--http", "127.0.0.1:0", "--beanstalk", "off"];
+    for (flags, says) in [
+        (vec!["--tls-cert", &cert], "tls_key"),
+        (vec!["--tls-client-ca", &cert], "tls_cert"),
+        (vec!["--tls-cert", &cert, "--tls-key", &absent], "absent"),
+        (vec!["--tls-cert", &key, "--tls-key", &key], "server.key"),
+        (vec!["--tokens", &cert], "tokens"),
+        (vec!["--audit", ""], "--audit"),
+    ] {
+        let ran = site.refused(&[&local[..], &flags].concat());
+        assert!(ran.err.contains(says), "{flags:?}: {ran:?}");
+    }
+    assert!(!site.path("data").exists());
+}

@@ -1,0 +1,9 @@
+//! Tokens, TLS and the audit log, on the real binary.
+#![cfg(unix)]
+
+mod beanstalk;
+#[path = "../common/command.rs"]
+mod command;
+mod door;
+mod server;
+mod tokens;
