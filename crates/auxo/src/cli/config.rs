@@ -319,6 +319,7 @@ fn path(raw: &Raw, key: Key, text: &str) -> Result<Option<PathBuf>, String> {
 fn port(raw: &Raw, key: Key, safety: &Safety, asks: Asks) -> Result<Port, Failure> {
     raw.read(key, |text| match text.strip_prefix("unix:") {
         Some("") => Err("names no file".into()),
+        Some(_) if asks == Asks::ForTokens => Err("cannot be a socket in the file system".into()),
         Some(path) => Ok(Port::Unix(path.into())),
         None if text == "off" => Ok(Port::Off),
         None if raw.is_set(key) => safety.address(text, asks).map(Port::Asked),
