@@ -323,20 +323,27 @@ impl Services {
         let voice = Voice::Grpc {
             looks: method.looks,
         };
-        observe(app, &method.known, voice, visitor, request, async |request| {
-            let Some(call) = service else {
-                let message = "there is no such service here; reflection shows what there is";
-                return Ok(Status::unimplemented(message).into_http());
-            };
-            // A single message is held until its call is answered, those of a stream until the next ones are read.
-            let (metered, _held) = Metered::meter(app.clone(), method.is_stream);
-            let answer = call(request.map(|body| metered.over(body)));
-            let answer = match method.known.long {
-                true => answer.await,
-                false => within(app.settings.answer_time, clock, answer).await?,
-            };
-            Ok(answer.map(Body::new))
-        })
+        observe(
+            app,
+            &method.known,
+            voice,
+            visitor,
+            request,
+            async |request| {
+                let Some(call) = service else {
+                    let message = "there is no such service here; reflection shows what there is";
+                    return Ok(Status::unimplemented(message).into_http());
+                };
+                // A single message is held until its call is answered, those of a stream until the next ones are read.
+                let (metered, _held) = Metered::meter(app.clone(), method.is_stream);
+                let answer = call(request.map(|body| metered.over(body)));
+                let answer = match method.known.long {
+                    true => answer.await,
+                    false => within(app.settings.answer_time, clock, answer).await?,
+                };
+                Ok(answer.map(Body::new))
+            },
+        )
         .await
     }
 }
@@ -351,10 +358,7 @@ mod tests {
             methods: HashMap::new(),
             calls: HashMap::new(),
             none: Method {
-                known: Known {
-                    pattern: "none".into(),
-                    long: false,
-                },
+                known: Known::call("none", false, Need::Token),
                 looks: true,
                 is_stream: false,
             },

@@ -167,7 +167,9 @@ where
     timeout_at(until, line.fill(0)).await.map_err(late)??;
     stranger.took(line.input.len() - before);
     match stranger.left() {
-        0 => Err(io::Error::other("too much from a client that does not say who it is")),
+        0 => Err(io::Error::other(
+            "too much from a client that does not say who it is",
+        )),
         _ => Ok(()),
     }
 }

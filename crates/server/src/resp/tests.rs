@@ -12,12 +12,13 @@ use auxo_core::engine::{
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased, NewJob};
 use auxo_core::queue::QueueInfo;
-use auxo_core::{Limits, QueueName, Result, Service};
+use auxo_core::{Limits, QueueName, Result, Service, SystemClock, Timestamp};
 use auxo_embedded::{Embedded, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::broadcast;
 
 use super::*;
+use crate::auth::{Auth, Handshake, Patience, Token, TokenFile};
 use crate::settings::Settings;
 
 /// An engine that notes what it is asked, and panics while it is told to.
@@ -118,6 +119,10 @@ impl Bench {
             peer: here,
             local: here,
             copies: 1,
+            visitor: Visitor {
+                from: here.ip(),
+                stranger: self.app.auth.stranger(Handshake::None).unwrap().into(),
+            },
         };
         tokio::spawn(converse(server, ends, self.app.clone()));
         client
@@ -258,4 +263,140 @@ async fn a_command_that_ends_anywhere_is_not_obeyed() {
         assert_eq!(rest, b"", "{end}");
     }
     assert_eq!(bench.calls(), []);
+}
+
+/// A server that wants tokens, and a token for each list of grants.
+fn guarded(grants: &[&[&str]]) -> (Bench, Vec<String>, TokenFile, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = TokenFile::new(dir.path().join("tokens.toml"));
+    let mut secrets = Vec::new();
+    for allow in grants {
+        let allow = allow.iter().map(|grant| grant.parse().unwrap()).collect();
+        let (token, secret) = Token::new("t", allow, Timestamp(0), None).unwrap();
+        file.change(|tokens| Ok((tokens.with(token), ()))).unwrap();
+        secrets.push(secret.reveal().to_owned());
+    }
+    let clock = Arc::new(SystemClock::new(Timestamp(0)));
+    let patience = Patience {
+        delay: Duration::from_millis(1),
+        ..Patience::default()
+    };
+    let auth = Auth::open(file.clone(), clock, patience).unwrap();
+    let bench = Bench::with(Settings {
+        auth,
+        ..Settings::default()
+    });
+    (bench, secrets, file, dir)
+}
+
+const ID: &str = "D-00000000-AAAAAAAAAAEAAAAAAAAAAAAA-0001";
+
+#[tokio::test]
+async fn without_a_token_nothing_is_done_but_saying_who_one_is() {
+    let (bench, _, _, _dir) = guarded(&[&["admin:*"]]);
+    let mut client = bench.connect();
+    let id = ID;
+    let all = [
+        "ADDJOB q x 0".to_owned(),
+        "GETJOB FROM q".to_owned(),
+        format!("ACKJOB {id}"),
+        format!("FASTACK {id}"),
+        format!("NACK {id}"),
+        format!("WORKING {id}"),
+        format!("ENQUEUE {id}"),
+        format!("DEQUEUE {id}"),
+        format!("DELJOB {id}"),
+        format!("SHOW {id}"),
+        "QLEN q".to_owned(),
+        "QPEEK q 1".to_owned(),
+        "QSTAT q".to_owned(),
+        "QSCAN".to_owned(),
+        "JSCAN".to_owned(),
+        "PAUSE q all".to_owned(),
+        "HELLO".to_owned(),
+        "HELLO 3".to_owned(),
+        "INFO".to_owned(),
+        "PING".to_owned(),
+        "ECHO x".to_owned(),
+        "TIME".to_owned(),
+        "COMMAND COUNT".to_owned(),
+        "CLIENT ID".to_owned(),
+        "CONFIG GET save".to_owned(),
+        "SELECT 0".to_owned(),
+        "AUXO.PUSH q x".to_owned(),
+        "AUXO.LEASE FROM q".to_owned(),
+        "AUXO.SETTLE 7-9-0000000000000abc ack".to_owned(),
+        "AUXO.EXTEND 7-9-0000000000000abc".to_owned(),
+        "AUXO.EXPLAIN 7".to_owned(),
+        "AUXO.JOB 7".to_owned(),
+        "AUXO.QUEUES".to_owned(),
+        "AUXO.KICK 7".to_owned(),
+        "AUXO.CANCEL 7".to_owned(),
+    ];
+    for command in all {
+        let answer = lines(&mut client, &format!("{command}\r\n"), 1).await;
+        assert!(answer[0].starts_with("-NOAUTH "), "{command}: {answer:?}");
+    }
+    assert_eq!(bench.calls(), []);
+    let wrong = lines(&mut client, "AUTH auxo_aaaaaaaa_bbbb\r\n", 1).await;
+    assert!(wrong[0].starts_with("-WRONGPASS "), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_token_opens_the_queues_that_it_names_and_no_others() {
+    let (bench, secrets, file, _dir) = guarded(&[&["push:mail.*", "lease:mail.*"], &["admin:*"]]);
+    let mut client = bench.connect();
+    // What stands behind it is looked at when it is known who is asking.
+    let row = format!(
+        "AUTH {}\r\nADDJOB mail.a x 0\r\nADDJOB other x 0\r\n",
+        secrets[0]
+    );
+    let answers = lines(&mut client, &row, 3).await;
+    assert_eq!(answers[0], "+OK");
+    assert!(answers[1].starts_with("+D-"), "{answers:?}");
+    assert!(answers[2].starts_with("-NOPERM "), "{answers:?}");
+    for refused in [
+        "GETJOB FROM mail.a other",
+        "QLEN mail.a",
+        "PAUSE mail.a all",
+        "INFO",
+        "JSCAN",
+    ] {
+        let answer = lines(&mut client, &format!("{refused}\r\n"), 1).await;
+        assert!(answer[0].starts_with("-NOPERM "), "{refused}: {answer:?}");
+    }
+    let got = lines(&mut client, "GETJOB FROM mail.a\r\n", 8).await;
+    let acked = lines(&mut client, &format!("ACKJOB {}\r\n", got[5]), 1).await;
+    assert_eq!(acked, [":1"]);
+    // The jobs of another queue are not its business, whatever they are called.
+    let mut admin = bench.connect();
+    let row = format!("HELLO 2 AUTH any {}\r\n", secrets[1]);
+    lines(&mut admin, &row, 26).await;
+    lines(&mut admin, "ADDJOB other x 0\r\n", 1).await;
+    let got = lines(&mut admin, "GETJOB FROM other\r\n", 8).await;
+    let stolen = lines(&mut client, &format!("ACKJOB {}\r\n", got[5]), 1).await;
+    assert!(stolen[0].starts_with("-NOPERM "), "{stolen:?}");
+    let kept = lines(&mut admin, &format!("ACKJOB {}\r\n", got[5]), 1).await;
+    assert_eq!(kept, [":1"]);
+    // A token that is revoked is worth nothing on connections that it opened, either.
+    file.change(|tokens| {
+        let id = tokens.list()[0].id.clone();
+        Ok(tokens.without(&id).unwrap())
+    })
+    .unwrap();
+    bench.app.auth.reload();
+    let gone = lines(&mut client, "PING\r\n", 1).await;
+    assert!(gone[0].starts_with("-NOAUTH "), "{gone:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_gets_little_and_not_for_long() {
+    let (bench, _, _, _dir) = guarded(&[&["admin:*"]]);
+    let mut client = bench.connect();
+    client.write_all(&[b'x'; 64 << 10]).await.unwrap();
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() < 4 << 10, "{}", rest.len());
+    let mut silent = bench.connect();
+    silent.read_to_end(&mut rest).await.unwrap();
 }

@@ -8,4 +8,5 @@ mod calls;
 mod refusals;
 mod stop;
 mod streams;
+mod tokens;
 mod work;
