@@ -196,6 +196,10 @@ fn optional<T: Default + DeserializeOwned>(body: &Body) -> Result<T, Error> {
     if body.bytes.trim_ascii().is_empty() {
         return Ok(T::default());
     }
+    // A list would be taken for the fields in their order.
+    if body.bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Error::bad_request("the body: expected an object"));
+    }
     let read = serde_json::from_slice::<Option<T>>(&body.bytes);
     read.map(Option::unwrap_or_default).map_err(|error| {
         // It quotes what it does not know, however long that is.

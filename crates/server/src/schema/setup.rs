@@ -36,10 +36,6 @@ pub struct QueueConfig {
     paused_in: Option<bool>,
     /// Hands out nothing.
     paused_out: Option<bool>,
-    /// Hands out nothing before this time.
-    paused_until: Option<String>,
-    /// The same, said as a duration from now on; never shown.
-    paused_for: Option<String>,
     /// The most jobs that wait, are leased or dead at once.
     max_jobs: Option<u64>,
     /// The most payload bytes of these jobs: a number, or a text such as "64MiB".
@@ -97,8 +93,6 @@ pub struct Books {
 #[serde(deny_unknown_fields)]
 pub struct Side {
     what: Option<What>,
-    /// Pauses only what is handed out, and only for this long, such as "10m". Not for a resume.
-    r#for: Option<String>,
 }
 
 #[derive(ToSchema)]
