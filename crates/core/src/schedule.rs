@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use crate::error::{Error, Result};
 use crate::id::clip;
 use crate::job::{JobSpec, QueueName};
-use crate::text::word;
+use crate::text::{one_line, word};
 use crate::time::{Base, Due, Now, Timestamp};
 
 /// A tick that is later than this, or that the next one has followed, counts as missed.
@@ -102,19 +102,18 @@ impl Rhythm {
 
     /// The first tick later than `after`, on the clock this rhythm follows.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
-        match self {
-            Rhythm::Every(period) => Some(after.plus(*period)),
+        self.beat()?.next_after(after)
+    }
+
+    /// The same rhythm, understood: whoever asks it for many ticks has it read once.
+    fn beat(&self) -> Option<Beat> {
+        Some(match self {
+            Rhythm::Every(period) => Beat::Every(*period),
             Rhythm::Cron { expression, zone } => {
                 let (cron, zone) = parse(expression, zone).ok()?;
-                let from = jiff::Timestamp::from_millisecond(i64::try_from(after.0).ok()?).ok()?;
-                let next = cron
-                    .find_next_occurrence(&from.to_zoned(zone), false)
-                    .ok()?;
-                u64::try_from(next.timestamp().as_millisecond())
-                    .ok()
-                    .map(Timestamp)
+                Beat::Cron(Box::new(cron), zone)
             }
-        }
+        })
     }
 
     /// The clock that it follows.
@@ -126,8 +125,31 @@ impl Rhythm {
     }
 }
 
+/// A rhythm that can be asked for its ticks.
+enum Beat {
+    Every(Duration),
+    Cron(Box<croner::Cron>, TimeZone),
+}
+
+impl Beat {
+    fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
+        match self {
+            Beat::Every(period) => Some(after.plus(*period)),
+            Beat::Cron(cron, zone) => {
+                let from = jiff::Timestamp::from_millisecond(i64::try_from(after.0).ok()?).ok()?;
+                let from = from.to_zoned(zone.clone());
+                let next = cron.find_next_occurrence(&from, false).ok()?;
+                let next = next.timestamp().as_millisecond();
+                u64::try_from(next).ok().map(Timestamp)
+            }
+        }
+    }
+}
+
 fn parse(expression: &str, zone: &str) -> Result<(croner::Cron, TimeZone)> {
     let cron = croner::Cron::from_str(expression).map_err(|error| {
+        // What it says quotes parts of the expression as they are.
+        let error = one_line(&error.to_string());
         Error::bad_request(format!("cron expression {:?}: {error}", clip(expression)))
     })?;
     let zone = TimeZone::get(zone).map_err(|_| {
@@ -183,45 +205,24 @@ impl Schedule {
 
     /// The newest ticks from `first` to `clock`, at most [`CATCH_UP`], without walking through a year of seconds.
     fn come(&self, first: Timestamp, clock: Timestamp) -> Vec<Timestamp> {
+        let Some(beat) = self.rhythm.beat() else {
+            return Vec::new();
+        };
         let mut from = first;
         if let Rhythm::Every(period) = self.rhythm {
             let period = crate::time::millis(period).max(1);
             let steps = (clock.0 - first.0) / period;
             from = Timestamp(first.0 + steps.saturating_sub(CATCH_UP as u64 - 1) * period);
         } else if clock.since(first) > Duration::from_secs(CATCH_UP as u64) {
-            from = self.window_start(first, clock);
+            from = window_start(&beat, first, clock);
         }
         let mut ticks = Vec::new();
         let mut at = Some(from);
         while let Some(tick) = at.filter(|tick| *tick <= clock) {
             ticks.push(tick);
-            at = self.rhythm.next_after(tick);
+            at = beat.next_after(tick);
         }
         ticks.split_off(ticks.len().saturating_sub(CATCH_UP))
-    }
-
-    /// A tick of a cron rhythm from which on there are at most about twice [`CATCH_UP`] ticks left: found by halving, as a
-    /// cron expression cannot be counted.
-    fn window_start(&self, first: Timestamp, clock: Timestamp) -> Timestamp {
-        let mut start = first;
-        loop {
-            let mut at = Some(start);
-            for _ in 0..2 * CATCH_UP {
-                at = at
-                    .and_then(|at| self.rhythm.next_after(at))
-                    .filter(|at| *at <= clock);
-            }
-            let Some(_) = at else { return start };
-            let middle = Timestamp(start.0 + clock.since(start).as_millis() as u64 / 2);
-            match self
-                .rhythm
-                .next_after(middle)
-                .filter(|at| *at <= clock && *at > start)
-            {
-                Some(later) => start = later,
-                None => return start,
-            }
-        }
     }
 
     fn after(&self, first: Due, clock: Timestamp) -> Option<Due> {
@@ -239,6 +240,29 @@ impl Schedule {
             at,
             base: first.base,
         })
+    }
+}
+
+/// A tick of a cron rhythm from which on there are at most about twice [`CATCH_UP`] ticks left: found by halving, as a cron
+/// expression cannot be counted.
+fn window_start(beat: &Beat, first: Timestamp, clock: Timestamp) -> Timestamp {
+    let mut start = first;
+    loop {
+        let mut at = Some(start);
+        for _ in 0..2 * CATCH_UP {
+            at = at
+                .and_then(|at| beat.next_after(at))
+                .filter(|at| *at <= clock);
+        }
+        let Some(_) = at else { return start };
+        let middle = Timestamp(start.0 + clock.since(start).as_millis() as u64 / 2);
+        match beat
+            .next_after(middle)
+            .filter(|at| *at <= clock && *at > start)
+        {
+            Some(later) => start = later,
+            None => return start,
+        }
     }
 }
 
@@ -378,5 +402,17 @@ mod tests {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
         assert!(minutely().check().is_ok());
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_whatever_the_expression_has_in_it() {
+        for expression in ["\u{1f} * * * *", "* * \u{7}\u{1b}[2J * *", "@\u{1b}"] {
+            let wrong = Rhythm::Cron {
+                expression: expression.into(),
+                zone: "UTC".into(),
+            };
+            let error = wrong.check().unwrap_err();
+            assert!(!error.message().chars().any(char::is_control), "{error:?}");
+        }
     }
 }

@@ -17,7 +17,9 @@ use crate::job::{Backoff, DEFAULT_KEY_WINDOW, Jitter, JobSpec, Key, OnDuplicate,
 use crate::time::When;
 
 pub(super) use self::setup::rhythm;
-pub use self::setup::{message, queue_config, schedule, schedule_change, subscription, unschedule};
+pub use self::setup::{
+    Pause, message, pause, queue_config, schedule, schedule_change, subscription, unschedule,
+};
 pub use self::steer::{DEFAULT_LIMIT, order, page_pairs, query, query_pairs, when};
 
 /// The fields of a push. A job that is shown has them under the same names, except `delay`, `ttl` and `on_duplicate`: its

@@ -37,6 +37,9 @@ pub fn settled(body: &[u8]) -> Result<Vec<Result<Settled>>> {
     })
 }
 
+/// The most characters that are told of what is wrong with an answer.
+const TOLD: usize = 200;
+
 const HOW: [Accepted; 3] = [Accepted::New, Accepted::Existing, Accepted::Replaced];
 
 #[derive(Deserialize)]
@@ -76,8 +79,12 @@ fn quick_results<'a, I: Deserialize<'a>, T>(
         #[serde(borrow)]
         error: Option<&'a RawValue>,
     }
-    let Results { results } = serde_json::from_slice::<Results<Item<'a, I>>>(body)
-        .map_err(|error| Error::bad_request(error.to_string()))?;
+    let Results { results } =
+        serde_json::from_slice::<Results<Item<'a, I>>>(body).map_err(|error| {
+            // What it says quotes what it found, however long that is.
+            let told = text::one_line(&error.to_string());
+            Error::bad_request(told.chars().take(TOLD).collect::<String>())
+        })?;
     let each = |item: Item<'a, I>| match (item.error, item.ok) {
         (Some(raw), _) => Ok(Err(error(&mut Fields::item(raw)?)?)),
         (None, Some(ok)) => read(ok).map(Ok),

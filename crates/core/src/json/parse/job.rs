@@ -38,6 +38,8 @@ pub fn page(body: &[u8]) -> Result<Page> {
 }
 
 pub(in super::super) fn job_of(fields: &mut Fields<'_>) -> Result<Job> {
+    let key = fields.get("key", string)?;
+    let window = fields.get("key_window", duration)?;
     Ok(Job {
         id: fields.need("id", parsed)?,
         queue: fields.need("queue", parsed)?,
@@ -52,8 +54,9 @@ pub(in super::super) fn job_of(fields: &mut Fields<'_>) -> Result<Job> {
         expires_at: fields.get("expires_at", instant)?,
         max_attempts: fields.need("max_attempts", u32)?,
         backoff: fields.object("backoff", backoff)?.unwrap_or_default(),
-        key: fields.get("key", string)?,
-        key_window: fields.get("key_window", duration)?.unwrap_or_default(),
+        // Without a key there is nothing to be held.
+        key_window: window.filter(|_| key.is_some()).unwrap_or_default(),
+        key,
         group: fields.get("group", string)?,
         retention: fields.get("retention", duration)?.unwrap_or_default(),
         attempt: fields.need("attempt", u32)?,

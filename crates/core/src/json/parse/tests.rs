@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{parse, show};
 use crate::engine::{Accepted, Audit, Cursor, Extended, Mode, Page, Pushed, Settled, Steered};
@@ -119,6 +119,13 @@ fn a_job_is_read_back_as_it_was_shown() {
         };
         assert_eq!(parse::job(&body(show::job(&job))).unwrap(), job);
     }
+}
+
+#[test]
+fn a_job_without_a_key_holds_none_whatever_is_said_of_it() {
+    let mut shown: Value = serde_json::from_slice(&body(show::job(&plain()))).unwrap();
+    shown["key_window"] = "24h".into();
+    assert_eq!(parse::job(&body(shown)).unwrap(), plain());
 }
 
 #[test]
@@ -367,4 +374,17 @@ fn fields_of_a_newer_server_are_passed_over_and_missing_ones_are_named() {
     job.as_object_mut().unwrap().remove("run_at");
     let error = parse::job(&body(&job)).unwrap_err();
     assert_eq!(error.message(), "run_at: is missing");
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_told_of_in_short() {
+    let long = "x".repeat(100_000);
+    for body in [
+        json!({ "results": long }),
+        json!({ "results": [{ "ok": long }] }),
+        json!({ "results": [{ "error": long }] }),
+    ] {
+        let error = parse::pushed(body.to_string().as_bytes()).unwrap_err();
+        assert!(error.message().len() < 600, "{}", error.message().len());
+    }
 }

@@ -9,7 +9,7 @@ use super::{queue, spec};
 use crate::engine::{Change, Message};
 use crate::error::{Error, Result};
 use crate::job::JobSpec;
-use crate::queue::{QueueConfig, Rate};
+use crate::queue::{QueueConfig, Rate, Side};
 use crate::schedule::{Rhythm, Schedule};
 use crate::text;
 use crate::time::{Due, When};
@@ -23,7 +23,7 @@ pub fn queue_config(body: &[u8], base: QueueConfig) -> Result<QueueConfig> {
         paused_out: fields
             .get("paused_out", boolean)?
             .unwrap_or(base.paused_out),
-        paused_until: pause(&mut fields, base.paused_until)?,
+        paused_until: paused_until(&mut fields, base.paused_until)?,
         max_jobs: set(&mut fields, "max_jobs", u64, base.max_jobs)?,
         max_bytes: set(&mut fields, "max_bytes", size, base.max_bytes)?,
         max_leased: set(&mut fields, "max_leased", u32, base.max_leased)?,
@@ -39,8 +39,40 @@ pub fn queue_config(body: &[u8], base: QueueConfig) -> Result<QueueConfig> {
     Ok(config)
 }
 
+/// Which side of a queue is paused or resumed, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    /// The side; both unless said.
+    pub side: Option<Side>,
+    /// For how long; until somebody resumes it unless said.
+    pub span: Option<Duration>,
+}
+
+/// A pause. Nothing at all says as much as an empty object.
+pub fn pause(body: &[u8]) -> Result<Pause> {
+    if matches!(body.trim_ascii(), b"" | b"null") {
+        return Ok(Pause::default());
+    }
+    let mut fields = Fields::of(body)?;
+    let pause = Pause {
+        side: fields.get("what", side)?,
+        span: fields.get("for", duration)?,
+    };
+    fields.finish()?;
+    Ok(pause)
+}
+
+fn side(raw: &RawValue) -> Result<Side> {
+    match &*string(raw)? {
+        "in" => Ok(Side::In),
+        "out" => Ok(Side::Out),
+        "both" => Ok(Side::Both),
+        _ => Err(Error::bad_request("expected \"in\", \"out\" or \"both\"")),
+    }
+}
+
 /// `paused_until` a time, or `paused_for` a while.
-fn pause(fields: &mut Fields<'_>, base: Option<When>) -> Result<Option<When>> {
+fn paused_until(fields: &mut Fields<'_>, base: Option<When>) -> Result<Option<When>> {
     let said = fields.has("paused_until") || fields.has("paused_for");
     let until = fields.get("paused_until", time)?.map(When::At);
     let span = fields.get("paused_for", duration)?.map(When::After);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{read, show};
 use crate::engine::{Action, Mode, Outcome, Retry, Target};
 use crate::job::{Backoff, Jitter, JobSpec, Key, OnDuplicate, Ttl};
-use crate::queue::{QueueConfig, Rate};
+use crate::queue::{QueueConfig, Rate, Side};
 use crate::schedule::{Missed, Rhythm};
 use crate::{Code, Error, JobId, State, Timestamp, Token, When};
 
@@ -429,6 +429,40 @@ fn queue_settings_survive_out_and_in_and_change_only_what_is_named() {
     assert!(error.message().contains("paused_for"), "{error}");
     let freed = read::queue_config(br#"{"paused_until":null}"#, config).unwrap();
     assert_eq!(freed.paused_until, None);
+}
+
+#[test]
+fn a_pause_has_a_side_and_a_time_or_neither() {
+    let pause = |side, span| read::Pause { side, span };
+    for (body, expected) in [
+        ("", pause(None, None)),
+        (" null\n", pause(None, None)),
+        ("{}", pause(None, None)),
+        (r#"{"what":"in","for":null}"#, pause(Some(Side::In), None)),
+        (
+            r#"{"what":"out","for":"10m"}"#,
+            pause(Some(Side::Out), Some(Duration::from_secs(600))),
+        ),
+        (
+            r#"{"for":1500}"#,
+            pause(None, Some(Duration::from_millis(1500))),
+        ),
+    ] {
+        assert_eq!(read::pause(body.as_bytes()).unwrap(), expected, "{body}");
+    }
+    for (body, part) in [
+        (
+            r#"{"what":"up"}"#,
+            "what: expected \"in\", \"out\" or \"both\"",
+        ),
+        (r#"{"for":"soon"}"#, "for: "),
+        (r#"{"for":-1}"#, "for: expected a duration"),
+        (r#"{"until":1}"#, "until: unknown field"),
+        (r#"["in"]"#, "expected an object"),
+    ] {
+        let error = refusal(read::pause(body.as_bytes()));
+        assert!(error.message().contains(part), "{error}");
+    }
 }
 
 #[test]
