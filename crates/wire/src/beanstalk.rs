@@ -15,8 +15,8 @@ mod tests;
 use auxo_core::QueueName;
 use bytes::Bytes;
 
-pub(crate) use decode::refuse_http;
 pub use decode::{Decoder, Http, Item};
+pub(crate) use decode::{refuse_http, refuse_long_http};
 pub use reply::Reply;
 
 /// The most bytes that a line may have, its CR LF included. A longer one is passed over and answered as badly formed.

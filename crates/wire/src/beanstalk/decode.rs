@@ -103,6 +103,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the beginning of a request was taken out of the buffer, and the rest is to come.
+    pub fn is_amid(&self) -> bool {
+        !matches!(self.state, State::Line { .. })
+    }
+
     /// How many bytes of a body are still to come that will be kept.
     pub fn missing(&self, buf: &BytesMut) -> usize {
         match &self.state {
@@ -112,11 +117,12 @@ impl Decoder {
     }
 
     fn line(&mut self, buf: &mut BytesMut, length: usize) -> Result<Step, Http> {
-        refuse_http(&buf[..length])?;
         if length > LINE {
+            refuse_long_http(buf)?;
             buf.advance(length);
             return Ok(Step::Item(Item::Wrong(Reply::BadFormat)));
         }
+        refuse_http(&buf[..length])?;
         let line = parse(&buf[..length - 2]);
         buf.advance(length);
         Ok(match line {
@@ -149,7 +155,7 @@ impl Decoder {
         if buf.len() < LINE {
             return Ok(Step::Wait);
         }
-        refuse_http(buf)?;
+        refuse_long_http(buf)?;
         self.state = State::End;
         Ok(Step::On)
     }
@@ -200,22 +206,39 @@ fn end_of_long_line(buf: &mut BytesMut) -> Step {
     }
 }
 
+/// The methods whose names alone are no sign of a browser.
+const METHODS: [&[u8]; 6] = [
+    b"HEAD ",
+    b"PUT ",
+    b"DELETE ",
+    b"OPTIONS ",
+    b"PATCH ",
+    b"PRI ",
+];
+
 /// A browser can be made to send lines here, but not to leave out its first one, nor the header that every request has.
 pub(crate) fn refuse_http(line: &[u8]) -> Result<(), Http> {
-    let begins = |word: &str| {
-        line.get(..word.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let is_request = |word: &str| {
-        line.starts_with(word.as_bytes()) && line.windows(6).any(|six| six == b" HTTP/")
-    };
-    let methods = ["HEAD ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "PRI "];
-    let http = line.starts_with(b"GET ")
-        || line.starts_with(b"POST ")
-        || begins("host:")
-        || methods.into_iter().any(is_request);
-    match http {
+    let is_request = || line.windows(6).any(|six| six == b" HTTP/");
+    match begins_http(line) || begins_method(line) && is_request() {
         true => Err(Http),
         false => Ok(()),
     }
+}
+
+/// The same of a line that is too long. Its end may not be there yet, and what is behind must not depend on how it was cut: so
+/// its beginning is enough.
+pub(crate) fn refuse_long_http(line: &[u8]) -> Result<(), Http> {
+    match begins_http(line) || begins_method(line) {
+        true => Err(Http),
+        false => Ok(()),
+    }
+}
+
+fn begins_http(line: &[u8]) -> bool {
+    let host = |start: &[u8]| start.eq_ignore_ascii_case(b"host:");
+    line.starts_with(b"GET ") || line.starts_with(b"POST ") || line.get(..5).is_some_and(host)
+}
+
+fn begins_method(line: &[u8]) -> bool {
+    METHODS.iter().any(|method| line.starts_with(method))
 }

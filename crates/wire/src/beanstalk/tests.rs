@@ -219,6 +219,15 @@ fn a_browser_is_recognised() {
     assert!(items([body.as_bytes()]).is_ok());
 }
 
+#[test]
+fn a_browser_is_recognised_by_a_long_line_however_it_is_cut() {
+    for method in ["POST", "PUT", "OPTIONS"] {
+        let text = format!("{method} /{} HTTP/1.1\r\nquit\r\n", "x".repeat(300));
+        assert_eq!(items([text.as_bytes()]), Err(Http), "{method}");
+        assert_eq!(items(text.as_bytes().chunks(230)), Err(Http), "{method}");
+    }
+}
+
 /// Bytes that are likely to mean something.
 fn talk() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![

@@ -6,7 +6,7 @@ use super::args::{Args, Place};
 use super::inline::split;
 use super::parse::{Reader, parse};
 use super::{ARGUMENTS, Command, INLINE, Reply, SLACK};
-use crate::beanstalk::{Http, refuse_http};
+use crate::beanstalk::{Http, refuse_http, refuse_long_http};
 
 /// The longest first line of an array or of an argument: a sign, a number of 64 bits, CR LF, and some zeros.
 const HEADER: usize = 32;
@@ -203,7 +203,7 @@ impl Decoder {
         let found = buf[searched..].iter().position(|byte| *byte == b'\n');
         let Some(found) = found else {
             if buf.len() > INLINE {
-                http(buf)?;
+                long_http(buf)?;
                 return Err(broken("too big inline request"));
             }
             self.state = State::Begin {
@@ -213,10 +213,11 @@ impl Decoder {
         };
         self.state = BEGIN;
         let line = buf.split_to(searched + found + 1);
-        http(&line)?;
         if line.len() > INLINE {
+            long_http(&line)?;
             return Err(broken("too big inline request"));
         }
+        refuse_http(&line).map_err(|Http| Broken::Http)?;
         self.forget();
         let words =
             split(&line, &mut self.places).map_err(|_| broken("unbalanced quotes in request"))?;
@@ -253,8 +254,8 @@ fn broken(what: &str) -> Broken {
     Broken::Protocol(what.to_owned())
 }
 
-fn http(line: &[u8]) -> Result<(), Broken> {
-    refuse_http(line).map_err(|Http| Broken::Http)
+fn long_http(line: &[u8]) -> Result<(), Broken> {
+    refuse_long_http(line).map_err(|Http| Broken::Http)
 }
 
 /// The number in a line like `*3`, and where the line ends. `None` if it is not all there.

@@ -71,6 +71,15 @@ impl Id {
         Some(unpack(text).unwrap_or(Id::Stranger))
     }
 
+    /// The job that is named, whatever else is said of it.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Id::Job(id) => Some(*id),
+            Id::Delivery(token) => Some(token.job),
+            Id::Stranger => None,
+        }
+    }
+
     /// The id of a job.
     pub fn of_job(id: JobId, life: Life) -> [u8; LENGTH] {
         let bare = Token {

@@ -761,6 +761,14 @@ fn a_browser_is_recognised() {
     assert_eq!(items([&body[..]]).1, None);
 }
 
+#[test]
+fn a_browser_is_recognised_by_a_long_line_however_it_is_cut() {
+    let text = format!("PUT /{} HTTP/1.1\r\n", "x".repeat(INLINE));
+    let http = (vec![], Some(Broken::Http));
+    assert_eq!(items([text.as_bytes()]), http);
+    assert_eq!(items(text.as_bytes().chunks(INLINE + 1)), http);
+}
+
 /// Bytes that are likely to mean something.
 fn talk() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
