@@ -12,9 +12,11 @@
 //! calls, and what is left when others keep a caller at work. Whoever does a round also does the bite of upkeep that is due
 //! with it; bites are small.
 //!
-//! While the sync thread syncs, the next groups build up: callers share syncs without anybody waiting to collect them.
+//! While the sync thread syncs, the next groups build up: callers share syncs, and wait for each other only where [`company`] finds
+//! that it pays.
 //! What is under way is bounded in bytes, so a slow disk slows callers down instead of filling the memory.
 
+mod company;
 mod inbox;
 mod writer;
 

@@ -31,6 +31,12 @@ use layout::{Header, PER_PAGE_ENTRIES, PER_PAGE_PLACES, Summary};
 use page::{get_u32, get_u64};
 pub use pages::Pages;
 
+/// Gives a page the checksum that belongs to its content.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn seal(page: &mut [u8; page::PAGE], segment: u64, number: u32) {
+    page::seal(page, segment, number);
+}
+
 /// A line of records that are handed out in order. Streams are sorted by these fields in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamKey {

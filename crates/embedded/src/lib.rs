@@ -9,6 +9,9 @@ pub mod damage;
 mod dice;
 pub mod disk;
 mod engine;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod index;
 mod log;
 mod machine;

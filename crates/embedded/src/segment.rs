@@ -141,7 +141,7 @@ pub fn spill(size: u64) -> u64 {
     size / 8
 }
 
-fn header(number: u32, salt: u32) -> Vec<u8> {
+pub(crate) fn header(number: u32, salt: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER as usize);
     bytes.extend_from_slice(MAGIC);
     let mut w = Writer(&mut bytes);

@@ -10,7 +10,7 @@ use auxo_core::job::{JobSpec, Key, OnDuplicate};
 use auxo_core::{Code, Engine, JobId, NewJob, State};
 use auxo_embedded::disk::sim::Rng;
 use auxo_embedded::disk::{Disk, SimDisk};
-use auxo_embedded::{Embedded, salvage_disks};
+use auxo_embedded::{Embedded, salvage_disks, snapshot};
 use trace::{Trace, contents, open};
 
 type Contents = BTreeMap<JobId, (Vec<u8>, State)>;
@@ -307,4 +307,58 @@ fn salvage_copies_everything_but_what_is_damaged() {
     }
     let missed = shown.keys().filter(|id| !found.contains_key(id)).count();
     assert!(missed <= 5, "{missed} jobs are missing for a hundred bytes");
+}
+
+/// A checkpoint that checks out and says of a lease, by its place in the list of them, that its job lies elsewhere.
+fn misplaced(change: impl Fn(&mut [u8])) -> SimDisk {
+    let (disk, shown) = store(true);
+    let (version, mut body) = snapshot::read(&disk, "checkpoint")
+        .expect("a whole file")
+        .expect("a checkpoint");
+    let (leased, _) = shown
+        .iter()
+        .find(|(_, (_, state))| *state == State::Leased)
+        .expect("a lease");
+    // The id of a job, and then where its record is: the number of a segment that is there.
+    let is_lease = |at: &usize| {
+        let there = disk.list().expect("names");
+        let number = u32::from_le_bytes(body[at + 8..at + 12].try_into().expect("four bytes"));
+        body[*at..].starts_with(&leased.0.to_le_bytes())
+            && there.contains(&format!("{number:010}.log"))
+    };
+    let at = (0..body.len() - 12).find(is_lease).expect("its entry");
+    change(&mut body[at + 8..]);
+    snapshot::write(&disk, "checkpoint", version, &body).expect("a file");
+    disk
+}
+
+#[test]
+fn a_checkpoint_whose_leases_are_of_no_record_is_refused() {
+    let elsewhere = [
+        misplaced(|place| place[..4].copy_from_slice(&77_u32.to_le_bytes())),
+        misplaced(|place| place[4..8].copy_from_slice(&u32::MAX.to_le_bytes())),
+    ];
+    for disk in elsewhere {
+        let Err(error) = open(&disk) else {
+            panic!("it was opened");
+        };
+        assert_eq!(error.code(), Code::Internal);
+        assert!(error.message().contains("file checkpoint"), "{error}");
+    }
+    let whole = misplaced(|_| {});
+    assert!(open(&whole).is_ok());
+}
+
+#[test]
+fn a_checkpoint_that_goes_on_behind_the_end_of_its_segment_is_refused() {
+    let (disk, _) = store(true);
+    let (version, mut body) = snapshot::read(&disk, "checkpoint")
+        .expect("a whole file")
+        .expect("a checkpoint");
+    body[4..8].copy_from_slice(&(1_u32 << 30).to_le_bytes());
+    snapshot::write(&disk, "checkpoint", version, &body).expect("a file");
+    let Err(error) = open(&disk) else {
+        panic!("it was opened");
+    };
+    assert!(error.message().contains("the file ends here"), "{error}");
 }

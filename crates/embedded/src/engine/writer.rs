@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use auxo_core::{Code, Error, Result};
 use tokio::sync::oneshot;
 
+use super::company::Company;
 use super::inbox::Inbox;
 use super::{OnPanic, maintain, spawn};
 use crate::disk::{Disk, DiskFile};
@@ -68,6 +69,8 @@ struct Queue {
     waiting: Vec<Waiting>,
     /// The sync thread sleeps until it is woken.
     asleep: bool,
+    /// It sleeps until so many wait for it.
+    wanted: usize,
     closing: bool,
     /// The core is gone without having closed: the end is not a clean one.
     dropped: bool,
@@ -110,6 +113,7 @@ impl Writer {
             inbox: inbox.clone(),
             mark,
             last: Instant::now(),
+            company: Company::default(),
         };
         let (fallen, told) = (shared.clone(), inbox.clone());
         let thread = spawn("auxo-sync", move || {
@@ -202,7 +206,8 @@ impl Writer {
         queue.end = self.end;
         queue.waiting.extend(waiting);
         let wanted = !queue.waiting.is_empty() || matches!(self.sync, Sync::Interval(_));
-        if wanted && std::mem::take(&mut queue.asleep) {
+        let complete = queue.waiting.len() >= queue.wanted;
+        if wanted && complete && std::mem::take(&mut queue.asleep) {
             drop(queue);
             self.shared.bell.notify_one();
         }
@@ -272,12 +277,15 @@ struct Syncer {
     inbox: Arc<Inbox>,
     mark: Mark,
     last: Instant,
+    company: Company,
 }
 
 impl Syncer {
     fn run(mut self) {
+        let shared = self.shared.clone();
         loop {
-            let mut queue = self.wait();
+            let queue = self.wait(&shared);
+            let mut queue = self.complete(&shared, queue);
             let closing = queue.closing;
             if queue.failed.is_some() {
                 // What is written is never synced again.
@@ -299,8 +307,8 @@ impl Syncer {
     }
 
     /// Waits until somebody waits for a sync, or an interval's sync is due.
-    fn wait(&self) -> MutexGuard<'_, Queue> {
-        let mut queue = self.shared.lock();
+    fn wait<'a>(&self, shared: &'a Shared) -> MutexGuard<'a, Queue> {
+        let mut queue = shared.lock();
         loop {
             let due = match self.sync {
                 Sync::Interval(interval) if !queue.dirty.is_empty() => {
@@ -314,16 +322,42 @@ impl Syncer {
             }
             queue = match due {
                 Some(wait) => {
-                    let waited = self.shared.bell.wait_timeout(queue, wait);
+                    let waited = shared.bell.wait_timeout(queue, wait);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => {
                     queue.asleep = true;
-                    let woken = self.shared.bell.wait(queue);
+                    let woken = shared.bell.wait(queue);
                     woken.unwrap_or_else(PoisonError::into_inner)
                 }
             };
         }
+    }
+
+    /// Waits a little for others who are about to want a sync, if that pays.
+    fn complete<'a>(
+        &mut self,
+        shared: &'a Shared,
+        mut queue: MutexGuard<'a, Queue>,
+    ) -> MutexGuard<'a, Queue> {
+        if queue.closing || queue.failed.is_some() {
+            return queue;
+        }
+        let there = queue.waiting.len();
+        let Some((wanted, longest)) = self.company.wanted(there, self.last.elapsed()) else {
+            return queue;
+        };
+        queue.wanted = wanted;
+        let lacks = |queue: &mut Queue| {
+            queue.asleep = !queue.closing && queue.waiting.len() < wanted;
+            queue.asleep
+        };
+        let waited = shared.bell.wait_timeout_while(queue, longest, lacks);
+        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        queue.asleep = false;
+        queue.wanted = 0;
+        self.company.waited(queue.waiting.len() >= wanted);
+        queue
     }
 
     fn round(
@@ -333,11 +367,15 @@ impl Syncer {
         waiting: Vec<Waiting>,
         clean: bool,
     ) {
+        let began = Instant::now();
         if let Err(error) = self.sync_all(dirty, end, clean) {
             fail(&self.shared, &self.inbox, &error);
             return refuse(waiting);
         }
         self.last = Instant::now();
+        let others = self.shared.lock().waiting.len();
+        self.company
+            .synced(self.last - began, waiting.len(), others);
         for one in waiting {
             self.inbox.answer(one.caller, one.reply);
         }

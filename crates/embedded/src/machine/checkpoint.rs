@@ -4,6 +4,7 @@ use auxo_core::bucket::Bucket;
 use auxo_core::queue::Books;
 use auxo_core::time::Timestamp;
 use auxo_core::{JobId, QueueName};
+use hashbrown::HashMap;
 
 use super::queue::{Lined, Queue};
 use super::{Held, Machine};
@@ -138,7 +139,16 @@ impl Machine {
             }
         }
         let whole = r.0.is_empty() && segments.iter().all(|segment| !segment.salts.is_empty());
-        let known = |held: &Held| (held.queue as usize) < self.queues.len();
+        let counts: HashMap<u32, u32> = segments
+            .iter()
+            .map(|segment| (segment.number, segment.count))
+            .collect();
+        // Whoever settles a lease goes to its record, so that must be one that there is.
+        let known = |held: &Held| {
+            let count = counts.get(&held.place.segment);
+            (held.queue as usize) < self.queues.len()
+                && count.is_some_and(|count| held.place.ord < *count)
+        };
         (whole && held.iter().all(|(_, held)| known(held))).then_some(Loaded {
             position,
             segments,

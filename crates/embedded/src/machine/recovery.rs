@@ -310,6 +310,10 @@ impl Machine {
             let clean = mark.filter(|mark| mark.clean && mark.synced.segment == number);
             let most = clean.map_or(u64::MAX, |mark| u64::from(mark.synced.offset));
             let bytes = read_up_to(&*self.log.segment(number).file, number, most)?;
+            if bytes.len() < offset as usize {
+                let what = format!("the file ends here, the checkpoint goes on at byte {offset}");
+                return Err(Trouble::damaged(log_name(number), bytes.len() as u64, what));
+            }
             let segment = self.log.segment(number);
             let file = segment.file.clone();
             let (salt, own) = (segment.salt_at(offset), segment.own_salt());
@@ -406,11 +410,8 @@ impl Machine {
         let known =
             |machine: &Machine, queue: u32| ((queue as usize) < machine.queues.len()).then_some(());
         let place = |machine: &Machine, place: record::Place| {
-            machine
-                .log
-                .segments
-                .contains_key(&place.segment)
-                .then_some(())
+            let segment = machine.log.segments.get(&place.segment)?;
+            (place.ord < segment.count).then_some(())
         };
         match record {
             Record::Put(put) => {

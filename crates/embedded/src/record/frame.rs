@@ -65,6 +65,12 @@ impl Framer {
         })
     }
 
+    /// Appends a body, whatever is in it.
+    #[cfg(feature = "fuzzing")]
+    pub fn append_body(&mut self, body: &[u8]) {
+        self.frame(|w| w.0.extend_from_slice(body));
+    }
+
     fn frame(&mut self, body: impl FnOnce(&mut Writer)) -> u32 {
         let start = self.buf.len();
         let offset = self.position();
