@@ -141,7 +141,7 @@ fn address(text: &str, default_port: u16) -> Result<Address> {
     if host.is_empty() {
         return Err(wrong("a host is missing"));
     }
-    let bad = host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/');
+    let bad = host.contains(|c: char| c.is_whitespace() || c.is_control() || "/[]".contains(c));
     if bad {
         return Err(wrong(format!(
             "host {host:?} has a character that no host has"
@@ -348,6 +348,35 @@ pub(super) fn encoded_path(text: &str) -> String {
     url
 }
 
+/// The most characters that are said of what is wrong.
+const SAID: usize = 300;
+
+/// What it names of the URL, such as an option, may be long and have anything in it.
 fn wrong(what: impl std::fmt::Display) -> Error {
+    let what = text::one_line(&what.to_string());
+    let what: String = what.chars().take(SAID).collect();
     Error::bad_request(format!("the store's URL is wrong: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brackets_stand_around_a_host_not_in_it() {
+        for url in ["redis+cluster://[[http]", "redis://a]b", "redis://a[b]:1"] {
+            let error = url.parse::<StoreUrl>().unwrap_err();
+            assert!(error.message().contains("no host has"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_short_line() {
+        let long = format!("redis://h?{}=%zz", "\u{1b}a".repeat(10_000));
+        for url in ["redis://h?c\0\na=%zz", "redis://h?\u{1b}[2J=1", &long] {
+            let error = url.parse::<StoreUrl>().unwrap_err();
+            assert!(!error.message().chars().any(char::is_control), "{error:?}");
+            assert!(error.message().len() < 1000);
+        }
+    }
 }
