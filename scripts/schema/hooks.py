@@ -73,7 +73,7 @@ def bring_near(part):
         return
     year = 365 * 24 * 60 * 60 * 1000
     now = int(time.time() * 1000)
-    for field in ("run_at", "expires_at"):
+    for field in ("run_at", "expires_at", "paused_until"):
         at = part.get(field)
         if type(at) in (int, float) and now + 9 * year < at <= 253_402_300_799_999:
             part[field] = now + year

@@ -51,7 +51,7 @@ impl Connector {
         self
     }
 
-    /// A file with the authority, in PEM, that the certificate of an `https://` server is of. The default are those that the
+    /// A file with the authority, in PEM, that the certificate of an `https://` or `grpcs://` server is of. The default are those that the
     /// system trusts.
     #[cfg(feature = "http")]
     pub fn authority(mut self, file: impl Into<PathBuf>) -> Connector {
@@ -112,7 +112,7 @@ impl Connector {
 }
 
 impl Auxo {
-    /// A handle to a server, such as `http://127.0.0.1:8000`, `https://queue.example` or, over gRPC, `grpc://127.0.0.1:8000`; or to a
+    /// A handle to a server, such as `http://127.0.0.1:8000`, `https://queue.example` or, over gRPC, `grpc://127.0.0.1:8000` or `grpcs://queue.example`; or to a
     /// Redis or Valkey without any server in between: `redis://…`, `rediss://…`, `redis+sentinel://…`, `redis+cluster://…`. It must be
     /// used within a tokio runtime.
     ///

@@ -34,6 +34,7 @@ use crate::remote::address::Address;
 use crate::remote::batch::MOST_ITEMS;
 use crate::remote::link::Effect;
 pub(crate) use crate::remote::settings::Settings;
+use crate::remote::take::take;
 
 /// An audit reads every stored job.
 const AUDIT_TIME: Duration = Duration::from_secs(60 * 60);
@@ -118,7 +119,7 @@ impl Engine for GrpcRemote {
     }
 
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
-        take::take(&self.link, &ask).await
+        take(&self.link, ask).await
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {

@@ -1,13 +1,14 @@
 //! A server as an engine: every call of the contract over HTTP.
 
+pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod batch;
 pub(crate) mod events;
 pub(crate) mod link;
 pub(crate) mod pool;
 pub(crate) mod settings;
-mod take;
-mod tls;
+pub(crate) mod take;
+pub(crate) mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -145,7 +146,7 @@ impl Engine for Remote {
     }
 
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
-        take::take(&self.link, &ask).await
+        take::take(&self.link, ask).await
     }
 
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {

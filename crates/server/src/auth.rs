@@ -25,7 +25,7 @@ use auxo_core::{Clock, Code, Error, SystemClock, Timestamp};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
-pub use self::caller::{Caller, Need, Turned, Visitor};
+pub use self::caller::{Caller, Need, Turned, Via, Visitor};
 use self::failures::Failures;
 pub use self::grant::{Grant, Right};
 pub use self::identity::Identity;
@@ -169,13 +169,24 @@ impl Auth {
 
     /// Who shows this token from there. The work is the same whatever is wrong with it, and so is the answer.
     pub fn check(&self, presented: Option<&str>, from: IpAddr) -> Result<Arc<Identity>, Denied> {
+        self.check_as(None, presented, from)
+    }
+
+    /// The same for somebody who says whose token it is: a right one under a wrong name is a wrong one.
+    pub fn check_as(
+        &self,
+        name: Option<&str>,
+        presented: Option<&str>,
+        from: IpAddr,
+    ) -> Result<Arc<Identity>, Denied> {
         let tokens = self.0.tokens.load();
         let Some(tokens) = tokens.as_ref() else {
             return Ok(Identity::everybody());
         };
         let presented = presented.ok_or(Denied::Missing)?;
         let now = self.0.clock.now();
-        match tokens.find(presented, now.wall) {
+        let found = tokens.find(presented, now.wall);
+        match found.filter(|identity| name.is_none_or(|name| identity.is_called(name))) {
             Some(identity) => Ok(identity),
             None if self.0.failures.note(from, now.steady) => Err(Denied::Wrong),
             None => Err(Denied::TooMany),

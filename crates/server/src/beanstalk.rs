@@ -9,11 +9,15 @@ mod held;
 mod reserve;
 mod session;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tubes;
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use auxo_wire::beanstalk::{Decoder, Http};
@@ -33,11 +37,21 @@ pub struct Shared {
     counts: Counts,
 }
 
+/// Who is at the other end, as far as that is known.
+pub struct Peer {
+    /// What the connection is called.
+    pub name: String,
+    /// From where it comes; a socket in the file system has no address.
+    pub from: Option<IpAddr>,
+    /// The subject of its certificate.
+    pub subject: Option<String>,
+}
+
 /// How many requests that were sent one behind the other are looked at together.
 const PIPELINE: usize = 1000;
 
 /// Answers the requests of one connection, and releases what it still holds at the end.
-pub async fn converse<S>(socket: S, peer: String, app: Arc<App>)
+pub async fn converse<S>(socket: S, peer: Peer, app: Arc<App>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -47,7 +61,7 @@ where
         stall: app.settings.stall_time,
     };
     let mut line = Line::new(socket, times);
-    let mut session = Session::new(app, &peer);
+    let mut session = Session::new(app, peer);
     let talk = AssertUnwindSafe(talk(&mut line, &mut session)).catch_unwind();
     match talk.await {
         Ok(Ok(())) => {}
@@ -67,6 +81,8 @@ where
     let mut items = VecDeque::new();
     // Room for a large body that is on its way.
     let mut room = None;
+    // Asked for once: to register anew with every request costs as much as to understand it.
+    let mut stopped = pin!(app.stopped());
     loop {
         while items.len() < PIPELINE {
             match decoder.decode(&mut line.input) {
@@ -80,7 +96,7 @@ where
             }
         }
         if items.is_empty() {
-            line.understood();
+            line.understood(decoder.is_amid());
             line.flush().await?;
             if line.is_over() {
                 return Ok(());
@@ -94,10 +110,11 @@ where
             tokio::select! {
                 biased;
                 filled = line.fill(missing) => filled?,
-                () = app.stopped() => return Ok(()),
+                () = &mut stopped => return Ok(()),
             }
             continue;
         }
+        line.completed();
         if let End::Closed = session.serve(line, &mut items).await? {
             return line.flush().await;
         }

@@ -34,7 +34,8 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for Names<T> {
     }
 }
 
-/// A queue that is named in the path, and in which the caller may do what the route is for.
+/// A queue that is named in the path, and in which the caller may do what the route is for. Calls ask once more; but here it is
+/// asked before anything of a body is read.
 pub struct InQueue(pub QueueName);
 
 impl FromRequestParts<Arc<App>> for InQueue {
@@ -47,23 +48,6 @@ impl FromRequestParts<Arc<App>> for InQueue {
             .await?
             .check(&queue)?;
         Ok(InQueue(queue))
-    }
-}
-
-/// A key of a queue that is named in the path, and in which the caller may do what the route is for.
-pub struct InQueueKey(pub QueueName, pub String);
-
-impl FromRequestParts<Arc<App>> for InQueueKey {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        type Both = (String, String);
-        let Names((name, key)) = Names::<Both>::from_request_parts(parts, app).await?;
-        let queue = QueueName::new(&name)?;
-        Caller::from_request_parts(parts, app)
-            .await?
-            .check(&queue)?;
-        Ok(InQueueKey(queue, key))
     }
 }
 

@@ -48,7 +48,7 @@ use tower_service::Service;
 use self::cancels::Cancels;
 use self::metered::Metered;
 use crate::app::{App, ROOM_UNIT};
-use crate::auth::{Need, Right, Visitor};
+use crate::auth::{Caller, Denied, Need, Right, Visitor};
 use crate::clock::{Clock, within};
 use crate::observe::{Voice, observe};
 use crate::routes::Known;
@@ -148,6 +148,21 @@ fn refused(error: Error) -> Status {
     status_of(&error)
 }
 
+/// Who makes a call.
+fn caller<T>(request: &tonic::Request<T>) -> Result<Caller, Status> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    // Whatever let it through without one, it goes no further.
+    caller.ok_or_else(|| {
+        let message = "the server does not know who is asking";
+        refused(Error::new(Code::Internal, message))
+    })
+}
+
+/// How a stream ends whose token is no longer right.
+fn revoked() -> Status {
+    refused(Denied::Wrong.into())
+}
+
 impl Api {
     /// An answer that may be large, if there is room for it until the client has taken it. Only for calls that change
     /// nothing: any other answer would be lost by being held back.
@@ -204,22 +219,29 @@ impl Method {
     }
 }
 
-/// What a call needs. A right must be one for every queue: a token that has it for some only is for HTTP and RESP.
+/// What a call needs, as its route of HTTP does. Whatever names queues, jobs, leases or a schedule finds in [`calls`](crate::calls)
+/// whether they are the caller's.
 fn need(service: &str, method: &str) -> Need {
-    let right = match (service, method) {
-        ("grpc.health.v1.Health", _) => return Need::Nothing,
-        (reflection, _) if reflection.starts_with("grpc.reflection.") => return Need::Token,
-        ("auxo.v1.Jobs", "Push" | "PushStream") | ("auxo.v1.Topics", "Publish") => Right::Push,
-        ("auxo.v1.Workers", _) => Right::Lease,
-        ("auxo.v1.Jobs", "Get" | "Explain" | "List")
-        | ("auxo.v1.Queues" | "auxo.v1.Schedules" | "auxo.v1.Topics", "Get" | "List")
-        | ("auxo.v1.Events", _) => Right::Read,
-        ("auxo.v1.Jobs" | "auxo.v1.Queues" | "auxo.v1.Topics" | "auxo.v1.Schedules", _) => {
-            Right::Operate
-        }
-        _ => Right::Admin,
-    };
-    Need::Everywhere(right)
+    use Need::{Everywhere, Somewhere};
+    match (service, method) {
+        ("grpc.health.v1.Health", _) => Need::Nothing,
+        (reflection, _) if reflection.starts_with("grpc.reflection.") => Need::Token,
+        ("auxo.v1.Jobs", "Push" | "PushStream") => Somewhere(Right::Push),
+        ("auxo.v1.Jobs", "Get" | "Explain" | "List") => Somewhere(Right::Read),
+        ("auxo.v1.Jobs", "Steer") => Somewhere(Right::Operate),
+        ("auxo.v1.Workers", _) => Somewhere(Right::Lease),
+        ("auxo.v1.Queues", "List" | "Get") => Somewhere(Right::Read),
+        ("auxo.v1.Queues", _) => Somewhere(Right::Operate),
+        ("auxo.v1.Topics", "List") => Everywhere(Right::Read),
+        ("auxo.v1.Topics", "Publish") => Everywhere(Right::Push),
+        ("auxo.v1.Topics", _) => Everywhere(Right::Operate),
+        ("auxo.v1.Schedules", "List") => Everywhere(Right::Read),
+        ("auxo.v1.Schedules", "Get") => Somewhere(Right::Read),
+        ("auxo.v1.Schedules", _) => Somewhere(Right::Operate),
+        ("auxo.v1.Events", _) => Somewhere(Right::Read),
+        ("auxo.v1.Stores", "Passages" | "Depart" | "Adopt") => Somewhere(Right::Admin),
+        _ => Everywhere(Right::Admin),
+    }
 }
 
 type Called = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;

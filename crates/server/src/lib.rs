@@ -3,12 +3,14 @@
 //! [`Server`] listens on an address and answers for a [`Service`](auxo_core::Service), the same one that an embedded program
 //! calls; it adds no rule of its own about jobs. From the socket up: `server` accepts and drains, `guard` ends connections
 //! that only cost, `observe` sees every request, `auth` knows who may make it, `routes` has one file per family of calls, and so
-//! has `grpc`. Everything that can be called over HTTP is in [`document`], because a route and its entry there are one
+//! has `grpc`; both make them by way of `calls`, which knows what each of them needs. Everything that can be called over HTTP is in [`document`], because a route and its entry there are one
 //! registration.
 
+mod answers;
 mod app;
 mod auth;
 mod beanstalk;
+mod calls;
 mod clock;
 mod document;
 mod events;
@@ -16,6 +18,7 @@ mod extract;
 mod garbled;
 mod grpc;
 mod guard;
+mod lanes;
 mod large;
 mod line;
 mod listen;
@@ -27,6 +30,7 @@ mod routes;
 mod schema;
 mod server;
 mod settings;
+mod subject;
 mod tls;
 mod trail;
 mod watch;

@@ -3,17 +3,18 @@
 //! A connection without a request has no more than a small buffer, for there may be ten thousand of them. One that sends a lot
 //! gets a larger one while it does.
 
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use crate::clock::{Clock, within};
+use crate::clock::{Clock, Late, within};
 
 /// What an idle connection reads into.
 const SMALL: usize = 2 << 10;
@@ -68,18 +69,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         self.is_over
     }
 
-    /// Notes that all that can be understood was taken out of the input. What is left is the beginning of a request.
-    pub fn understood(&mut self) {
-        match self.input.is_empty() {
-            false => {
-                self.began.get_or_insert_with(Instant::now);
-            }
-            true => {
-                self.began = None;
-                if self.input.capacity() > LARGE {
-                    self.input = BytesMut::new();
-                }
-            }
+    /// Notes that a whole request was understood: if another has begun, its time is its own.
+    pub fn completed(&mut self) {
+        self.began = None;
+    }
+
+    /// Notes that all that can be understood was taken out of the input. What is left is the beginning of a request; one whose
+    /// beginning was taken already `is_amid`.
+    pub fn understood(&mut self, is_amid: bool) {
+        match is_amid || !self.input.is_empty() {
+            true => drop(self.began.get_or_insert_with(Instant::now)),
+            false => self.began = None,
+        }
+        if self.input.is_empty() && self.input.capacity() > LARGE {
+            self.input = BytesMut::new();
         }
     }
 
@@ -142,12 +145,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     /// Sends what is to go.
     pub async fn flush(&mut self) -> io::Result<()> {
         while !self.output.is_empty() {
-            let write = self.socket.write_buf(&mut self.output);
+            let write = self.socket.write(&self.output);
             match within(self.times.stall, &mut self.clock, write).await {
                 Ok(Ok(0)) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => written?,
+                Ok(written) => self.output.advance(written?),
                 Err(_) => return Err(late("the client does not take its answers")),
-            };
+            }
         }
         if self.output.capacity() > LARGE {
             self.output = BytesMut::new();
@@ -163,6 +166,60 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 }
 
+/// What a call answers if there is nothing to wait for. It is looked at twice: in between, other connections that were served in the same
+/// turn make their calls, and the engine does all of them in one round.
+pub async fn at_once<F: Future>(mut call: Pin<&mut F>) -> Option<F::Output> {
+    for is_again in [false, true] {
+        if is_again {
+            yield_now().await;
+        }
+        let look = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx)));
+        if let Poll::Ready(answer) = look.await {
+            return Some(answer);
+        }
+    }
+    None
+}
+
+/// The engine did not answer. Nobody knows what happened, and a connection that ends says just that.
+pub fn unanswered(_: Late) -> io::Error {
+    late("the engine did not answer in time")
+}
+
 fn late(why: &str) -> io::Error {
     io::Error::new(ErrorKind::TimedOut, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn calls_of_all_who_are_served_in_a_turn_are_made_before_the_first_is_answered() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let connection = || {
+            let made = made.clone();
+            tokio::spawn(async move {
+                // As an engine does it: who calls lets the others call, and then does the work of all.
+                let mut call = pin!(async {
+                    made.fetch_add(1, SeqCst);
+                    yield_now().await;
+                    made.load(SeqCst)
+                });
+                at_once(call.as_mut()).await
+            })
+        };
+        let (one, other) = (connection(), connection());
+        assert_eq!(one.await.unwrap(), Some(2));
+        assert_eq!(other.await.unwrap(), Some(2));
+    }
+
+    #[tokio::test]
+    async fn what_must_be_waited_for_is_not_answered_at_once() {
+        let mut never = pin!(std::future::pending::<()>());
+        assert_eq!(at_once(never.as_mut()).await, None);
+    }
 }

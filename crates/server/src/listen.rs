@@ -193,6 +193,14 @@ impl Socket {
         }
     }
 
+    /// The same socket, in the hands of the runtime that this is called in.
+    pub fn moved(self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream.into_std()?)?),
+            Socket::Unix(stream) => Socket::Unix(UnixStream::from_std(stream.into_std()?)?),
+        })
+    }
+
     /// Small answers go out at once, and a peer that is gone without a word is noticed within [`SILENCE`]: by probes while
     /// nothing is under way, and by the lack of any sign that what was sent has arrived.
     pub fn prepare(&self) -> io::Result<()> {
@@ -226,6 +234,17 @@ impl From<Socket> for Stream {
             Socket::Tcp(stream) => Stream::Tcp(stream),
             Socket::Unix(stream) => Stream::Unix(stream),
         }
+    }
+}
+
+impl Stream {
+    /// The certificate that the other side has shown, if it has.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        let Stream::Tls(stream) = self else {
+            return None;
+        };
+        let shown = stream.get_ref().1.peer_certificates();
+        Some(shown?.first()?.as_ref())
     }
 }
 

@@ -17,7 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use tracing::Instrument;
 
 use crate::app::App;
-use crate::auth::{Turned, Visitor};
+use crate::auth::{Turned, Via, Visitor};
 use crate::clock::{Late, within};
 use crate::grpc;
 use crate::large::bounded;
@@ -45,6 +45,14 @@ impl Voice {
         match self {
             Voice::Http => Problem::from(error).into_response(),
             Voice::Grpc { .. } => grpc::refusal(&error),
+        }
+    }
+
+    /// What is spoken.
+    fn via(self) -> Via {
+        match self {
+            Voice::Http => Via::Http,
+            Voice::Grpc { .. } => Via::Grpc,
         }
     }
 
@@ -95,7 +103,7 @@ where
     );
     let mut request = request;
     let answered = async {
-        match admit(app, route, visitor, &mut request).await {
+        match admit(app, route, voice, visitor, &mut request).await {
             Ok(()) => answer(app, &about, voice, request, serve).await,
             Err(error) => voice.refuse(error),
         }
@@ -117,12 +125,16 @@ where
 async fn admit<B>(
     app: &App,
     route: &Known,
+    voice: Voice,
     visitor: &Visitor,
     request: &mut Request<B>,
 ) -> Result<(), Error> {
     check_origin(request)?;
     let need = route.need(request.method());
-    match app.auth.admit(need, request.headers(), visitor) {
+    match app
+        .auth
+        .admit(need, request.headers(), visitor, voice.via())
+    {
         Ok(None) => Ok(()),
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);

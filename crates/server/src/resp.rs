@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -101,6 +102,8 @@ where
     let mut broken = None;
     // Room for a large argument that is on its way.
     let mut room = None;
+    // Asked for once: to register anew with every request costs as much as to understand it.
+    let mut stopped = pin!(app.stopped());
     loop {
         while broken.is_none() && items.len() < PIPELINE {
             match decoder.decode(&mut line.input) {
@@ -118,6 +121,7 @@ where
             }
         }
         if !items.is_empty() {
+            line.completed();
             if let End::Closed = session.serve(line, &mut items).await? {
                 return line.flush().await;
             }
@@ -135,7 +139,8 @@ where
         }
         // A connection at rest has no room for commands that it may never send again.
         items.shrink_to(KEPT);
-        line.understood();
+        // Nothing is taken out of a command before all of it is there.
+        line.understood(false);
         line.flush().await?;
         if line.is_over() {
             return Ok(());
@@ -149,7 +154,7 @@ where
         tokio::select! {
             biased;
             filled = fill(line, missing, &stranger) => filled?,
-            () = app.stopped() => return Ok(()),
+            () = &mut stopped => return Ok(()),
         }
     }
 }

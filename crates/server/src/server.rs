@@ -33,12 +33,14 @@ use crate::auth::{Auth, Handshake, Stranger, Visitor};
 use crate::beanstalk;
 use crate::grpc::{self, Room, Services};
 use crate::guard::{Guard, Running, Traffic};
+use crate::lanes::Lanes;
 use crate::listen::{Arrival, Listener, Socket, Stream};
 use crate::observe::{Voice, observe, routed};
 use crate::problem::Problem;
 use crate::resp;
 use crate::routes;
 use crate::settings::Settings;
+use crate::subject::subject;
 use crate::tls::{Inside, Tls};
 use crate::trail::Trail;
 use crate::watch::watch;
@@ -61,6 +63,7 @@ pub struct Server {
     copies: u16,
     app: Arc<App>,
     router: Router,
+    lanes: Lanes,
 }
 
 impl Server {
@@ -83,6 +86,7 @@ impl Server {
             resp: None,
             copies: 1,
             router: routes::router(app.clone()),
+            lanes: Lanes::start()?,
             app,
         })
     }
@@ -139,9 +143,10 @@ impl Server {
             copies,
             app,
             router,
+            lanes,
         } = self;
         let mut connections = JoinSet::new();
-        let door = Door::new(app.clone(), router);
+        let door = Door::new(app.clone(), router, lanes);
         let mut stop = pin!(stop);
         loop {
             tokio::select! {
@@ -242,18 +247,20 @@ struct Door {
     builder: Arc<Builder<TokioExecutor>>,
     slots: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
+    lanes: Lanes,
     /// When it was last told that descriptors are short.
     told: Cell<Option<Instant>>,
 }
 
 impl Door {
-    fn new(app: Arc<App>, router: Router) -> Door {
+    fn new(app: Arc<App>, router: Router, lanes: Lanes) -> Door {
         Door {
             slots: Arc::new(Semaphore::new(app.settings.connections)),
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             builder: Arc::new(builder()),
             router: TowerToHyperService::new(router),
             services: Arc::new(Services::new(&app)),
+            lanes,
             told: Cell::new(None),
             app,
         }
@@ -285,8 +292,12 @@ impl Door {
                     let builder = self.builder.clone();
                     connections.spawn(converse(arrival, app, answers, builder, place))
                 }
-                Protocol::Beanstalk => connections.spawn(beanstalk(arrival, app, place)),
-                Protocol::Resp { copies } => connections.spawn(resp(arrival, app, copies, place)),
+                Protocol::Beanstalk => {
+                    connections.spawn_on(beanstalk(arrival, app, place), self.lanes.next())
+                }
+                Protocol::Resp { copies } => {
+                    connections.spawn_on(resp(arrival, app, copies, place), self.lanes.next())
+                }
             };
         } else if let Some(slot) = self.refusal(&arrival) {
             tracing::debug!("refused a connection: there are too many");
@@ -466,13 +477,26 @@ async fn converse(
 async fn beanstalk(arrival: Arrival, app: Arc<App>, place: Place) {
     let _open = app.metrics.connection();
     let Arrival {
-        socket, tls, name, ..
+        socket,
+        tls,
+        name,
+        from,
     } = arrival;
+    let from = matches!(socket, Socket::Tcp(_)).then_some(from);
     let stranger = &place.stranger;
+    let Ok(socket) = socket.moved() else {
+        return tracing::debug!("the connection was gone at once");
+    };
     if let Some(stream) = open(socket, tls, Inside::Other, stranger, &app).await {
         // The handshake has shown who it is.
         stranger.recognise();
-        beanstalk::converse(stream, name, app).await;
+        let subject = stream.certificate().and_then(subject);
+        let peer = beanstalk::Peer {
+            name,
+            from,
+            subject,
+        };
+        beanstalk::converse(stream, peer, app).await;
     }
 }
 
@@ -482,6 +506,9 @@ async fn resp(arrival: Arrival, app: Arc<App>, copies: u16, place: Place) {
     let Arrival {
         socket, tls, from, ..
     } = arrival;
+    let Ok(socket) = socket.moved() else {
+        return tracing::debug!("the connection was gone at once");
+    };
     let Some((peer, local)) = socket.ends() else {
         return tracing::debug!("the connection was gone at once");
     };

@@ -1,6 +1,7 @@
 //! Who moved what, and when: the audit log.
 //!
-//! A file of JSON lines that only grows. Every call that an operator or an administrator changes something with has two lines:
+//! A file of JSON lines that only grows. Every call that an operator or an administrator changes something with, in whatever
+//! protocol, has two lines:
 //! one before, with who and what, and one after, with how it went. The first one is written before anything is moved, and a
 //! move whose line cannot be written is refused: there is no move that nobody can be asked about. If only the second is lost,
 //! the move was made and is answered so, and the log of the server says that it is missing. Lines are not synced one by one;
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use auxo_core::engine::{Filter, Order, Target};
+use auxo_core::json::write;
+use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, Error, JobId, QueueName, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Map, Value, json};
@@ -48,8 +51,8 @@ struct Open {
 /// Somebody who moves something.
 #[derive(Clone, Debug)]
 pub struct Who {
-    /// The token's name, or `local`.
-    pub name: String,
+    /// The token's name, or `local`, or the subject of a certificate; a protocol that has no word for it has none.
+    pub name: Option<String>,
     /// The token's public part.
     pub token: Option<String>,
     /// An address, or `command line`.
@@ -61,10 +64,10 @@ pub struct Who {
 impl From<&Caller> for Who {
     fn from(caller: &Caller) -> Who {
         Who {
-            name: caller.identity().name().to_owned(),
+            name: Some(caller.identity().name().to_owned()),
             token: caller.identity().id().map(str::to_owned),
             from: caller.from().to_string(),
-            via: "http",
+            via: caller.via().as_str(),
         }
     }
 }
@@ -102,6 +105,12 @@ impl Move {
             true => said.with("count", ids.len()),
             false => said,
         }
+    }
+
+    /// New settings of a queue, by the name of the call that makes them.
+    pub fn settings(call: &str, queue: &QueueName, config: &QueueConfig) -> Move {
+        let what = Move::new(call).queue(queue);
+        what.with("settings", write::queue_config(config))
     }
 
     /// An order on jobs or a filter.
@@ -188,6 +197,13 @@ impl Trail {
         }
     }
 
+    /// Leaves no room for another line.
+    #[cfg(test)]
+    pub fn fill_up(&self) {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        self.0.as_ref().unwrap().file().file = full;
+    }
+
     /// How many lines could not be written.
     pub fn failures(&self) -> u64 {
         self.0
@@ -203,10 +219,12 @@ impl Trail {
         let name = format!("{}-{}", shared.run, shared.moves.fetch_add(1, Relaxed));
         let mut line = Map::from_iter([
             ("move".to_owned(), name.as_str().into()),
-            ("who".to_owned(), who.name.as_str().into()),
             ("from".to_owned(), who.from.as_str().into()),
             ("via".to_owned(), who.via.into()),
         ]);
+        if let Some(name) = &who.name {
+            line.insert("who".to_owned(), name.as_str().into());
+        }
         if let Some(token) = &who.token {
             line.insert("token".to_owned(), token.as_str().into());
         }
@@ -324,7 +342,7 @@ mod tests {
 
     fn who() -> Who {
         Who {
-            name: "ops".into(),
+            name: Some("ops".into()),
             token: Some("abc".into()),
             from: "192.0.2.1".into(),
             via: "http",
@@ -388,8 +406,7 @@ mod tests {
         assert!(trail.is_err(), "it is no file");
         let dir = tempfile::tempdir().unwrap();
         let trail = Trail::open(dir.path().join("audit.jsonl")).unwrap();
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        trail.0.as_ref().unwrap().file().file = full;
+        trail.fill_up();
         let call = async { panic!("it was made") as Result<u64, Error> };
         let refused = trail
             .noted(who(), Move::new("purge"), call, |moved| *moved)

@@ -1,6 +1,7 @@
 //! The settings of a server, in two steps: `raw` gathers what file, environment and flags say, and [`Config`] is what that
 //! means, checked once. `auxo config` shows both.
 
+mod file;
 mod raw;
 mod safety;
 mod snippet;

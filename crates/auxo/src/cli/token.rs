@@ -137,7 +137,7 @@ impl Place {
             None => Trail::off(),
         };
         let who = Who {
-            name: "local".to_owned(),
+            name: Some("local".to_owned()),
             token: None,
             from: format!("user {}", rustix::process::getuid().as_raw()),
             via: "command line",

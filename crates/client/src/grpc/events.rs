@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::Streaming;
 
 use super::line::{Line, dial};
+use crate::remote::access::Access;
 use crate::remote::address::Address;
 use crate::remote::events::{KEPT, SILENCE, WAITS};
 
@@ -46,6 +47,7 @@ impl Stream {
 /// Where the events come from.
 pub(super) struct Source {
     address: Address,
+    access: Access,
     origin: Uri,
     notices: broadcast::Sender<Notice>,
     /// The run of the server that was heard last, and how far, to go on from.
@@ -54,9 +56,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn new(address: Address, origin: Uri) -> Source {
+    pub fn new(address: Address, access: Access, origin: Uri) -> Source {
         Source {
             address,
+            access,
             origin,
             notices: broadcast::channel(KEPT).0,
             run: String::new(),
@@ -87,8 +90,9 @@ impl Source {
 
     async fn open(&self) -> Option<Streaming<v1::WatchResponse>> {
         let deadline = Instant::now() + SILENCE;
-        let sender = dial(&self.address, deadline).await.ok()?;
-        let client = EventsClient::with_origin(Line::alone(sender), self.origin.clone());
+        let wire = dial(&self.address, &self.access, deadline).await.ok()?;
+        let line = Line::alone(wire, &self.access);
+        let client = EventsClient::with_origin(line, self.origin.clone());
         let mut client = client.max_decoding_message_size(MOST_MESSAGE);
         let request = v1::WatchRequest {
             queue: None,

@@ -15,16 +15,18 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tonic::body::Body;
 use tower_service::Service;
 
+use crate::remote::access::{Access, Dialled};
 use crate::remote::address::Address;
 use crate::remote::pool::reason;
+use crate::remote::tls::Ending;
 
 /// Calls at once on one connection.
 const CALLS: usize = 100;
@@ -66,8 +68,24 @@ impl Broken {
 }
 
 struct Shared {
-    sender: SendRequest<Body>,
+    wire: Wire,
     usage: Arc<Usage>,
+}
+
+/// A connection that calls can be sent on.
+#[derive(Clone)]
+pub(super) struct Wire {
+    sender: SendRequest<Body>,
+    /// A call on a connection that ended hears that it did, but not always why.
+    ending: Ending,
+}
+
+impl Wire {
+    /// Why a call was not answered.
+    fn why(&self, error: &hyper::Error) -> String {
+        let ending = self.ending.get().cloned();
+        ending.unwrap_or_else(|| reason(error))
+    }
 }
 
 /// What a connection is used for.
@@ -97,15 +115,17 @@ impl Usage {
 /// The connections to one server.
 pub(super) struct Lines {
     connect_time: Duration,
+    access: Access,
     shared: StdMutex<Vec<Shared>>,
     /// Held while a connection is made, so that a thousand tasks do not make one each.
     dialling: Mutex<()>,
 }
 
 impl Lines {
-    pub fn new(connect_time: Duration) -> Lines {
+    pub fn new(connect_time: Duration, access: Access) -> Lines {
         Lines {
             connect_time,
+            access,
             shared: StdMutex::default(),
             dialling: Mutex::new(()),
         }
@@ -126,19 +146,19 @@ impl Lines {
             return Ok(line);
         }
         let deadline = deadline.min(Instant::now() + self.connect_time);
-        let sender = dial(address, deadline).await?;
+        let wire = dial(address, &self.access, deadline).await?;
         let usage = Usage::new();
-        let line = Line::new(sender.clone(), &usage);
-        self.lock().push(Shared { sender, usage });
+        let line = Line::new(wire.clone(), &usage, &self.access);
+        self.lock().push(Shared { wire, usage });
         Ok(line)
     }
 
     fn open(&self) -> Option<Line> {
         let mut shared = self.lock();
-        shared.retain(|line| !line.sender.is_closed() && !line.usage.is_stale());
+        shared.retain(|line| !line.wire.sender.is_closed() && !line.usage.is_stale());
         let is_free = |line: &&Shared| line.usage.calls.load(Relaxed) < CALLS;
         let free = shared.iter().find(is_free)?;
-        Some(Line::new(free.sender.clone(), &free.usage))
+        Some(Line::new(free.wire.clone(), &free.usage, &self.access))
     }
 
     /// Lets go of all; calls that run may finish.
@@ -150,17 +170,11 @@ impl Lines {
 /// A new connection.
 pub(super) async fn dial(
     address: &Address,
+    access: &Access,
     deadline: Instant,
-) -> Result<SendRequest<Body>, Broken> {
-    let connect = async {
-        let socket = TcpStream::connect((&*address.host, address.port)).await?;
-        // Requests are written whole; waiting for more to send would only delay them.
-        let _ = socket.set_nodelay(true);
-        std::io::Result::Ok(socket)
-    };
-    let late = || Broken::before("the connection takes too long");
-    let socket = timeout_at(deadline, connect).await.map_err(|_| late())?;
-    let socket = socket.map_err(|error| Broken::before(error.to_string()))?;
+) -> Result<Wire, Broken> {
+    let dialled = access.dial(address, deadline).await;
+    let Dialled { stream, ending } = dialled.map_err(Broken::before)?;
     let hands = Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
@@ -168,34 +182,37 @@ pub(super) async fn dial(
         .keep_alive_interval(ALIVE)
         .keep_alive_timeout(ALIVE)
         .keep_alive_while_idle(true)
-        .handshake(TokioIo::new(socket));
+        .handshake(TokioIo::new(stream));
     let (sender, connection) = timeout_at(deadline, hands)
         .await
-        .map_err(|_| late())?
+        .map_err(|_| Broken::before("the connection takes too long"))?
         .map_err(|error| Broken::before(reason(&error)))?;
     // Its end is told to who waits for an answer.
     tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
+    Ok(Wire { sender, ending })
 }
 
 /// A connection, for one call.
 pub(super) struct Line {
-    sender: SendRequest<Body>,
+    wire: Wire,
     usage: Arc<Usage>,
+    /// Is shown with the call.
+    authorization: Option<HeaderValue>,
 }
 
 impl Line {
-    fn new(sender: SendRequest<Body>, usage: &Arc<Usage>) -> Line {
+    fn new(wire: Wire, usage: &Arc<Usage>, access: &Access) -> Line {
         usage.calls.fetch_add(1, Relaxed);
         Line {
-            sender,
+            wire,
             usage: usage.clone(),
+            authorization: access.authorization.clone(),
         }
     }
 
     /// One that nobody else uses.
-    pub fn alone(sender: SendRequest<Body>) -> Line {
-        Line::new(sender, &Usage::new())
+    pub fn alone(wire: Wire, access: &Access) -> Line {
+        Line::new(wire, &Usage::new(), access)
     }
 }
 
@@ -215,18 +232,19 @@ impl Service<Request<Body>> for Line {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut sender = self.sender.clone();
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(value) = &self.authorization {
+            let headers = request.headers_mut();
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        let mut wire = self.wire.clone();
         let answer = async move {
-            let broken = |error: &hyper::Error| reason(error);
-            sender
-                .ready()
-                .await
-                .map_err(|e| Broken::before(broken(&e)))?;
-            let answer = sender.try_send_request(request).await;
+            let ready = wire.sender.ready().await;
+            ready.map_err(|error| Broken::before(wire.why(&error)))?;
+            let answer = wire.sender.try_send_request(request).await;
             answer.map_err(|mut error| match error.take_message() {
-                Some(_) => Broken::before(broken(error.error())),
-                None => Broken::after(broken(error.error())),
+                Some(_) => Broken::before(wire.why(error.error())),
+                None => Broken::after(wire.why(error.error())),
             })
         };
         answer.boxed()

@@ -23,6 +23,7 @@ use tonic_prost::ProstCodec;
 use super::events::{Source, Stream};
 use super::line::{Broken, Line, Lines};
 use super::method::Method;
+use crate::remote::access::Access;
 use crate::remote::address::Address;
 use crate::remote::link::{Effect, rest};
 use crate::remote::settings::Settings;
@@ -107,6 +108,7 @@ impl Fault {
 pub(super) struct Link {
     pub address: Address,
     origin: Uri,
+    access: Access,
     pub lines: Lines,
     pub settings: Settings,
     /// Turns true when the handle is closed.
@@ -117,9 +119,11 @@ pub(super) struct Link {
 
 impl Link {
     pub fn new(address: Address, settings: Settings) -> Result<Link> {
+        let access = Access::new(&address, &settings, "h2")?;
         Ok(Link {
             origin: address.origin()?,
-            lines: Lines::new(settings.connect_time),
+            lines: Lines::new(settings.connect_time, access.clone()),
+            access,
             address,
             settings,
             closed: watch::Sender::new(false),
@@ -130,7 +134,11 @@ impl Link {
 
     /// What the stream of events comes from.
     pub fn source(&self) -> Source {
-        Source::new(self.address.clone(), self.origin.clone())
+        Source::new(
+            self.address.clone(),
+            self.access.clone(),
+            self.origin.clone(),
+        )
     }
 
     /// How the last call went: refusals count as good health.
@@ -315,9 +323,7 @@ impl Link {
             ),
             Fault::Before(why) => Error::new(
                 Code::Unavailable,
-                format!(
-                    "cannot reach Auxo at {address}: {why}; is it running? start it with `auxo serve`"
-                ),
+                format!("cannot reach Auxo at {address}: {why}"),
             ),
             Fault::After(why) => Error::new(
                 Code::Unavailable,

@@ -27,7 +27,7 @@ impl Address {
         Address::with_scheme("http", url)
     }
 
-    /// Checks a URL such as `grpc://127.0.0.1:8000`. A path has no place in it: the services have theirs.
+    /// Checks a URL such as `grpc://127.0.0.1:8000` or `grpcs://queue.example`. A path has no place in it: the services have theirs.
     #[cfg(feature = "grpc")]
     pub fn parse_grpc(url: &str) -> Result<Address> {
         let address = Address::with_scheme("grpc", url)?;
@@ -44,7 +44,8 @@ impl Address {
     #[cfg(feature = "grpc")]
     pub fn origin(&self) -> Result<Uri> {
         let authority = self.authority.to_str().unwrap_or_default();
-        let origin = Uri::builder().scheme("http").authority(authority);
+        let scheme = if self.tls { "https" } else { "http" };
+        let origin = Uri::builder().scheme(scheme).authority(authority);
         let wrong = |_| Error::bad_request(format!("server {:?} names no good host", self.url));
         origin.path_and_query("/").build().map_err(wrong)
     }
@@ -64,14 +65,15 @@ impl Address {
         match uri.scheme_str() {
             Some(named) if named == scheme => {}
             Some("https") if scheme == "http" => {}
+            Some("grpcs") if scheme == "grpc" => {}
             Some(_) if scheme == "grpc" => return Err(wrong("is not a grpc URL")),
             Some(_) => return Err(wrong("is not an http URL")),
-            None if scheme == "http" => {
-                return Err(wrong("does not begin with http:// or https://"));
+            None => {
+                let problem = format!("does not begin with {scheme}:// or {scheme}s://");
+                return Err(wrong(&problem));
             }
-            None => return Err(wrong(&format!("does not begin with {scheme}://"))),
         }
-        let tls = uri.scheme_str() == Some("https");
+        let tls = uri.scheme_str() != Some(scheme);
         let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong(
@@ -94,8 +96,8 @@ impl Address {
         };
         Ok(Address {
             url: format!(
-                "{}://{authority}{}",
-                if tls { "https" } else { scheme },
+                "{scheme}{}://{authority}{}",
+                if tls { "s" } else { "" },
                 uri.path().trim_end_matches('/')
             ),
             host: host.trim_matches(['[', ']']).to_owned(),
@@ -197,6 +199,40 @@ mod tests {
             assert!(error.message().contains(reason), "{url}: {error}");
             assert!(error.message().contains("http://127.0.0.1:8000"), "{error}");
             assert!(!error.message().contains("secret"), "{error}");
+        }
+    }
+
+    #[cfg(feature = "grpc")]
+    #[test]
+    fn over_grpc_the_scheme_says_whether_tls_is_spoken() {
+        for (url, tls, port, origin) in [
+            (
+                "grpc://127.0.0.1:8000",
+                false,
+                8000,
+                "http://127.0.0.1:8000/",
+            ),
+            ("grpc://queue.example", false, 80, "http://queue.example/"),
+            (
+                "grpcs://queue.example:8000",
+                true,
+                8000,
+                "https://queue.example:8000/",
+            ),
+            ("grpcs://queue.example", true, 443, "https://queue.example/"),
+        ] {
+            let address = Address::parse_grpc(url).unwrap();
+            assert_eq!(address.to_string(), url);
+            assert_eq!((address.tls, address.port), (tls, port), "{url}");
+            assert_eq!(address.origin().unwrap().to_string(), origin);
+        }
+        for (url, reason) in [
+            ("https://queue.example", "is not a grpc URL"),
+            ("queue.example", "does not begin with grpc:// or grpcs://"),
+            ("grpcs://queue.example/a", "has a path in it"),
+        ] {
+            let error = Address::parse_grpc(url).unwrap_err();
+            assert!(error.message().contains(reason), "{url}: {error}");
         }
     }
 

@@ -14,8 +14,9 @@ use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderName, HeaderValue, USER_A
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::access::Access;
 use super::address::Address;
-use super::link::{AGENT, Access};
+use super::link::AGENT;
 use super::pool::Pool;
 
 /// How many notices a watcher may fall behind before it misses some.
@@ -50,8 +51,8 @@ impl Stream {
         let (try_it, tried) = watch::channel(false);
         let source = Source {
             address,
-            pool: Pool::new(connect_time, access.tls),
-            authorization: access.authorization,
+            authorization: access.authorization.clone(),
+            pool: Pool::new(connect_time, access),
             notices: notices.clone(),
             last: None,
         };

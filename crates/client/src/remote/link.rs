@@ -19,11 +19,11 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::access::Access;
 use super::address::Address;
 use super::events::Stream;
 use super::pool::{Line, Lost, Pool, reason};
 use super::settings::Settings;
-use super::tls::Tls;
 
 /// How often a call is tried.
 const TRIES: u32 = 4;
@@ -102,27 +102,12 @@ pub(super) struct Link {
     health: Mutex<Result<()>>,
 }
 
-/// What a server needs to let us in.
-#[derive(Clone)]
-pub(super) struct Access {
-    /// Begins every connection.
-    pub tls: Option<Tls>,
-    /// Is shown with every request.
-    pub authorization: Option<HeaderValue>,
-}
-
 impl Link {
     pub fn new(address: Address, settings: Settings) -> Result<Link> {
-        let access = Access {
-            tls: match address.tls {
-                true => Some(Tls::new(&settings.files)?),
-                false => None,
-            },
-            authorization: settings.authorization()?,
-        };
+        let access = Access::new(&address, &settings, "http/1.1")?;
         Ok(Link {
             address,
-            pool: Pool::new(settings.connect_time, access.tls.clone()),
+            pool: Pool::new(settings.connect_time, access.clone()),
             access,
             settings,
             closed: watch::Sender::new(false),
@@ -368,9 +353,7 @@ impl Link {
         let (code, message) = match (lost, doubt && call.effect != Effect::None) {
             (Lost::Before(why), false) => (
                 Code::Unavailable,
-                format!(
-                    "cannot reach Auxo at {address}: {why}; is it running? start it with `auxo serve`"
-                ),
+                format!("cannot reach Auxo at {address}: {why}"),
             ),
             (Lost::After(why), false) => (
                 Code::Unavailable,

@@ -18,13 +18,11 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use super::access::{Access, Stream};
 use super::address::Address;
-use super::tls::Tls;
 
 /// How long a connection is kept without use: less than servers and the boxes between usually do.
 const IDLE: Duration = Duration::from_secs(60);
@@ -34,8 +32,7 @@ const KEPT: usize = 64;
 /// The connections to one server that are not in use.
 pub(super) struct Pool {
     connect_time: Duration,
-    /// For servers that speak it.
-    tls: Option<Tls>,
+    access: Access,
     idle: Mutex<Vec<Idle>>,
 }
 
@@ -62,10 +59,10 @@ pub(super) enum Lost {
 }
 
 impl Pool {
-    pub fn new(connect_time: Duration, tls: Option<Tls>) -> Pool {
+    pub fn new(connect_time: Duration, access: Access) -> Pool {
         Pool {
             connect_time,
-            tls,
+            access,
             idle: Mutex::default(),
         }
     }
@@ -92,22 +89,8 @@ impl Pool {
     /// A new connection.
     pub async fn dial(&self, address: &Address, deadline: Instant) -> Result<Line, Lost> {
         let deadline = deadline.min(Instant::now() + self.connect_time);
-        let connect = TcpStream::connect((&*address.host, address.port));
-        let socket = match timeout_at(deadline, connect).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Err(Lost::Before(error.to_string())),
-            Err(_) => return Err(Lost::Before("the connection takes too long".to_owned())),
-        };
-        // Requests are written whole; waiting for more to send would only delay them.
-        let _ = socket.set_nodelay(true);
-        let socket: Stream = match &self.tls {
-            None => Box::pin(socket),
-            Some(tls) => match timeout_at(deadline, tls.wrap(&address.host, socket)).await {
-                Ok(Ok(stream)) => Box::pin(stream),
-                Ok(Err(error)) => return Err(Lost::Before(format!("TLS: {error}"))),
-                Err(_) => return Err(Lost::Before("TLS takes too long".to_owned())),
-            },
-        };
+        let dialled = self.access.dial(address, deadline).await;
+        let socket = dialled.map_err(Lost::Before)?.stream;
         let (hang_up, hung_up) = oneshot::channel();
         let socket = Socket {
             io: TokioIo::new(socket),
@@ -173,11 +156,6 @@ pub(crate) fn reason(error: &(dyn std::error::Error + 'static)) -> String {
         None => error.to_string(),
     }
 }
-
-/// Bytes there and back, whatever is around them.
-trait Bytewise: AsyncRead + AsyncWrite + Send {}
-impl<T: AsyncRead + AsyncWrite + Send> Bytewise for T {}
-type Stream = Pin<Box<dyn Bytewise>>;
 
 /// A socket whose sending side can be closed from outside.
 struct Socket {

@@ -2,15 +2,20 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 use auxo_core::{Error, Result};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use super::address::Address;
 
 /// Who is trusted, and what is shown.
 #[derive(Clone, Debug, Default)]
@@ -21,13 +26,23 @@ pub(crate) struct Files {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// Why TLS ended a connection, if it did.
+pub(crate) type Ending = Arc<OnceLock<String>>;
+
+/// A connection with TLS. Whatever ends it is told with what to do about it: a server of TLS 1.3 refuses a client's certificate only
+/// after the handshake.
+pub(super) struct Secured {
+    stream: TlsStream<TcpStream>,
+    pub ending: Ending,
+}
+
 /// How TLS is begun.
 #[derive(Clone)]
 pub(super) struct Tls(TlsConnector);
 
 impl Tls {
-    /// Reads the files.
-    pub fn new(files: &Files) -> Result<Tls> {
+    /// Reads the files. `inside` is what is spoken within TLS.
+    pub fn new(files: &Files, inside: &str) -> Result<Tls> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -39,15 +54,132 @@ impl Tls {
                 .with_client_auth_cert(certificates(cert)?, private_key(key)?)
                 .map_err(|error| wrong(cert, error))?,
         };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![inside.as_bytes().to_vec()];
         Ok(Tls(TlsConnector::from(Arc::new(config))))
     }
 
-    /// Begins TLS with the server of that name.
-    pub async fn wrap(&self, host: &str, socket: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        self.0.connect(name, socket).await
+    /// Begins TLS with the server of that name, or says why not and what to do about it.
+    pub async fn wrap(&self, address: &Address, socket: TcpStream) -> io::Result<Secured> {
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+        let stream = self.0.connect(name, socket).await;
+        let secured = |stream| Secured {
+            stream,
+            ending: Ending::default(),
+        };
+        stream.map(secured).map_err(advised)
     }
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        read.map_err(|error| self.ended(error))
+    }
+}
+
+impl Secured {
+    /// Notes why the connection ended.
+    fn ended(&self, error: io::Error) -> io::Error {
+        let error = advised(error);
+        // The first one is the reason of the others.
+        let _ = self.ending.set(error.to_string());
+        error
+    }
+
+    /// Why nothing can be sent any more. A server that refuses a client says so and hangs up, and whoever is about to send hears of the
+    /// second first: the reason is in what can still be read.
+    fn cut_off(&mut self, cx: &mut Context<'_>, error: io::Error) -> io::Error {
+        let mut rest = [0; 1024];
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut rest));
+        match read {
+            Poll::Ready(Err(reason)) if tls(&reason).is_some() => self.ended(reason),
+            _ => error,
+        }
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.stream).poll_write(cx, buf);
+        write.map_err(|error| self.cut_off(cx, error))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        write.map_err(|error| self.cut_off(cx, error))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flush = Pin::new(&mut self.stream).poll_flush(cx);
+        flush.map_err(|error| self.cut_off(cx, error))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The same error with what to do about it, if that is known. As text, since that is what protocols above keep of it.
+fn advised(error: io::Error) -> io::Error {
+    match tls(&error).and_then(advice) {
+        Some(advice) => io::Error::new(error.kind(), format!("{error}; {advice}")),
+        None => error,
+    }
+}
+
+/// What TLS says in an error, if it is that.
+fn tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+/// What to do about an error of TLS.
+fn advice(error: &rustls::Error) -> Option<&'static str> {
+    use rustls::Error as Tls;
+    let wants_certificate = "the server wants a certificate of its clients: name one of an authority that it trusts with \
+                             --client-cert and --client-key, or `Connector::certificate`";
+    let advice = match error {
+        Tls::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "if the server is the right one, name the authority of its certificate with --ca FILE, AUXO_CA or \
+             `Connector::authority`"
+        }
+        Tls::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "call the server by a name that its certificate is for",
+        Tls::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "the server needs a new certificate; is the clock of this machine right?",
+        Tls::InvalidMessage(_) => {
+            "does the server speak TLS there? if not, its URL begins with http:// or grpc://"
+        }
+        Tls::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::AccessDenied,
+        ) => wants_certificate,
+        Tls::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+            "the server, or what stands before it, does not speak this protocol there"
+        }
+        _ => return None,
+    };
+    Some(advice)
 }
 
 fn authorities(ca: Option<&Path>) -> Result<RootCertStore> {
@@ -82,4 +214,68 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 
 fn wrong(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::bad_request(format!("TLS file {}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::ServerConfig;
+    use rustls::server::WebPkiClientVerifier;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// A server that wants a certificate of its clients, and the file of its authority, which is itself.
+    fn strict(dir: &Path) -> (TlsAcceptor, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let ca = dir.join("ca.pem");
+        std::fs::write(&ca, certificate.pem()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = Arc::new(authorities(Some(&ca)).unwrap());
+        let clients = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(clients.build().unwrap())
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            );
+        (TlsAcceptor::from(Arc::new(config.unwrap())), ca)
+    }
+
+    #[tokio::test]
+    async fn who_only_sends_is_told_as_well_that_a_certificate_is_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (acceptor, ca) = strict(dir.path());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.unwrap();
+            assert!(acceptor.accept(socket).await.is_err());
+        });
+        let files = Files {
+            ca: Some(ca),
+            identity: None,
+        };
+        let address = Address::parse(&format!("https://localhost:{port}")).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let tls = Tls::new(&files, "h2").unwrap();
+        let mut secured = tls.wrap(&address, socket).await.unwrap();
+        // It has hung up by now, and nothing was read of what it said.
+        server.await.unwrap();
+        let error = loop {
+            match secured.write_all(b"dear ada").await {
+                Ok(()) => tokio::task::yield_now().await,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("--client-cert"), "{error}");
+        let told = secured.ending.get().unwrap();
+        assert!(told.contains("--client-cert"), "{told}");
+    }
 }

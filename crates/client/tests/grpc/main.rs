@@ -2,4 +2,5 @@
 
 mod gathering;
 mod road;
+mod tokens;
 mod trouble;

@@ -24,6 +24,10 @@ pub struct Served {
 
 impl Served {
     pub async fn start() -> Served {
+        Served::with(Settings::default()).await
+    }
+
+    pub async fn with(settings: Settings) -> Served {
         let dir = tempfile::tempdir().unwrap();
         let options = Options {
             sync: Sync::Os,
@@ -31,12 +35,12 @@ impl Served {
         };
         let engine = Embedded::open(dir.path(), options).unwrap();
         let service = Arc::new(Service::new(Arc::new(engine), Limits::default()));
-        Served::serve(service, dir, "127.0.0.1:0".parse().unwrap())
+        Served::serve(service, dir, "127.0.0.1:0".parse().unwrap(), settings)
     }
 
-    fn serve(service: Arc<Service>, dir: TempDir, at: SocketAddr) -> Served {
+    fn serve(service: Arc<Service>, dir: TempDir, at: SocketAddr, settings: Settings) -> Served {
         let listener = Server::listen(at).unwrap();
-        let server = Server::new(listener, service.clone(), Settings::default()).unwrap();
+        let server = Server::new(listener, service.clone(), settings).unwrap();
         let address = server.address().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(server.run(async {
@@ -60,7 +64,7 @@ impl Served {
     pub async fn restart(self) -> Served {
         self.stop.send(()).unwrap();
         self.server.await.unwrap();
-        Served::serve(self.service, self._dir, self.address)
+        Served::serve(self.service, self._dir, self.address, Settings::default())
     }
 }
 

@@ -31,7 +31,7 @@ async fn a_server_that_is_away_is_named_with_what_to_do() {
 async fn a_url_that_cannot_be_used_is_refused_at_once() {
     for (url, reason) in [
         ("grpc://127.0.0.1:8000/queues", "path"),
-        ("grpcs://127.0.0.1:8000", "is not a grpc URL"),
+        ("grpcx://127.0.0.1:8000", "is not a grpc URL"),
         ("grpc://ada:secret@queue.example", "user name"),
         ("grpc:8000", "does not begin with grpc://"),
     ] {

@@ -1,4 +1,4 @@
-//! Who makes a call over HTTP, and what the call needs.
+//! Who makes a call, and what the call needs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,6 +23,28 @@ pub struct Visitor {
     pub from: IpAddr,
     /// Whether it has shown who it is.
     pub stranger: Arc<Stranger>,
+}
+
+/// What is spoken to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
+    /// Disque's commands.
+    Resp,
+}
+
+impl Via {
+    /// Its name in the audit log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Via::Http => "http",
+            Via::Grpc => "grpc",
+            Via::Resp => "resp",
+        }
+    }
 }
 
 /// What a call needs, as its route was registered.
@@ -57,6 +79,7 @@ pub struct Caller {
     identity: Arc<Identity>,
     right: Right,
     from: IpAddr,
+    via: Via,
 }
 
 /// Why a request was turned away.
@@ -74,6 +97,7 @@ impl Auth {
         need: Need,
         headers: &HeaderMap,
         visitor: &Visitor,
+        via: Via,
     ) -> Result<Option<Caller>, Turned> {
         if need == Need::Nothing {
             return Ok(None);
@@ -82,7 +106,7 @@ impl Auth {
             .check(bearer(headers), visitor.from)
             .map_err(Turned::Denied)?;
         visitor.stranger.recognise();
-        let caller = |right| Caller::new(identity.clone(), right, visitor.from);
+        let caller = |right| Caller::new(identity.clone(), right, visitor.from, via);
         match need {
             Need::Nothing | Need::Token => Ok(None),
             Need::Everywhere(right) => {
@@ -109,11 +133,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 impl Caller {
     /// Somebody who wants to use a right.
-    pub fn new(identity: Arc<Identity>, right: Right, from: IpAddr) -> Caller {
+    pub fn new(identity: Arc<Identity>, right: Right, from: IpAddr, via: Via) -> Caller {
         Caller {
             identity,
             right,
             from,
+            via,
         }
     }
 
@@ -125,6 +150,11 @@ impl Caller {
     /// From where.
     pub fn from(&self) -> IpAddr {
         self.from
+    }
+
+    /// By way of what.
+    pub fn via(&self) -> Via {
+        self.via
     }
 
     /// Whether the call is allowed in that queue.
@@ -143,6 +173,11 @@ impl Caller {
             true => Ok(()),
             false => Err(self.forbidden(queue.as_str())),
         }
+    }
+
+    /// Refuses unless the call is allowed in all of these queues.
+    pub fn check_all(&self, queues: &[QueueName]) -> Result<(), Error> {
+        queues.iter().try_for_each(|queue| self.check(queue))
     }
 
     /// Refuses unless the call is allowed in every queue.

@@ -44,6 +44,11 @@ impl Identity {
         self.id.as_deref()
     }
 
+    /// Whether somebody means this one by a name: its own, or the token's public part.
+    pub fn is_called(&self, name: &str) -> bool {
+        name == self.name || Some(name) == self.id()
+    }
+
     /// Whether this may be done in that queue.
     pub fn may(&self, right: Right, queue: &QueueName) -> bool {
         self.grants.allow(right, queue)

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use auxo_core::text::one_line;
 use auxo_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -25,6 +26,8 @@ use super::identity::Identity;
 
 /// What every token begins with, so that a secret that leaked is recognised as one.
 const PREFIX: &str = "auxo_";
+/// How much is told of what is wrong with a file.
+const LONGEST: usize = 500;
 /// Bytes of an id: 40 bits, which is plenty to be unique among thousands.
 const ID: usize = 5;
 /// Bytes of a secret: 200 bits.
@@ -169,8 +172,12 @@ impl Tokens {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Tokens, Error> {
         let wrong = |problem: String| Error::bad_request(problem);
-        // What it says about a wrong value quotes it, and may be many lines.
-        let file: File = toml::from_str(text).map_err(|error| wrong(error.message().to_owned()))?;
+        // What it says about a wrong value quotes it, and may be many lines; a name is quoted as it is.
+        let file: File = toml::from_str(text).map_err(|error| {
+            let mut problem = one_line(error.message());
+            problem.truncate(problem.floor_char_boundary(LONGEST));
+            wrong(problem)
+        })?;
         let mut list: Vec<Token> = Vec::with_capacity(file.token.len());
         for entry in file.token {
             let id: String = entry.id.chars().take(40).collect();
@@ -335,6 +342,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_a_file_is_told_in_short() {
+        let long = format!("\"{}\" = 1", "\u{fffd}".repeat(10_000));
+        let error = Tokens::parse(&long).unwrap_err();
+        assert!(error.message().len() <= LONGEST, "{error}");
+    }
+
+    #[test]
     fn a_token_is_known_by_its_whole_text_and_by_nothing_less() {
         let (one, secret) = token("push:mail", None);
         let (two, other) = token("read:*", None);
@@ -418,6 +432,8 @@ mod tests {
             let error = Tokens::parse(&text).unwrap_err();
             assert!(error.message().contains(why), "{to}: {error}");
         }
+        let error = Tokens::parse("\"\\u001b[2J\" = 1").unwrap_err();
+        assert!(!error.message().contains('\u{1b}'), "{error:?}");
         let twice = Tokens::default().with(token.clone()).with(token);
         let error = Tokens::parse(&twice.text().unwrap()).unwrap_err();
         assert!(error.message().contains("twice"), "{error}");

@@ -9,12 +9,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use auxo_core::engine::{Extend, Extended, Outcome, Pushed, Settle, Settled};
-use auxo_core::{Code, Error, JobSpec, NewJob, Result, When};
+use auxo_core::{Code, JobSpec, NewJob, Result, When};
 use auxo_wire::beanstalk::{Item, Reply, Request};
 use bytes::Bytes;
 
 use super::session::{Session, refusal};
-use crate::line::Line;
+use crate::answers::Answers;
+use crate::clock::within;
+use crate::line::{Line, unanswered};
 
 /// A row of requests, and what must be asked for them.
 #[derive(Default)]
@@ -59,15 +61,15 @@ impl Session {
             return Ok(false);
         }
         let service = self.app.service.clone();
-        let (pushed, settled, extended) = self
-            .timely(async {
-                tokio::join!(
-                    service.push(row.pushes),
-                    service.settle(row.settles),
-                    service.extend(row.extends)
-                )
-            })
-            .await?;
+        let calls = async {
+            tokio::join!(
+                service.push(row.pushes),
+                service.settle(row.settles),
+                service.extend(row.extends)
+            )
+        };
+        let answered = within(self.app.settings.answer_time, &mut self.clock, calls).await;
+        let (pushed, settled, extended) = answered.map_err(unanswered)?;
         let (mut pushed, mut settled) = (Answers::new(pushed), Answers::new(settled));
         let mut extended = Answers::new(extended);
         for step in row.steps {
@@ -197,7 +199,7 @@ impl Session {
             self.held.remove(id);
             if reply == Reply::Deleted {
                 // Its time was over. It may be deleted all the same, unless somebody else has it by now.
-                let deleted = self.timely(self.delete(id)).await?;
+                let deleted = Box::pin(self.timely(self.delete(id))).await?;
                 return deleted.or_else(|error| refusal(&error));
             }
         }
@@ -229,30 +231,5 @@ fn inserted(pushed: Result<Pushed>) -> io::Result<Reply> {
     match pushed {
         Ok(pushed) => Ok(Reply::Inserted(pushed.id.0)),
         Err(error) => refusal(&error),
-    }
-}
-
-/// The answers to the items of a call, or the one that the whole call got.
-enum Answers<T> {
-    Each(std::vec::IntoIter<Result<T>>),
-    All(Error),
-}
-
-impl<T> Answers<T> {
-    fn new(answers: Result<Vec<Result<T>>>) -> Answers<T> {
-        match answers {
-            Ok(answers) => Answers::Each(answers.into_iter()),
-            Err(error) => Answers::All(error),
-        }
-    }
-
-    fn next(&mut self) -> Result<T> {
-        match self {
-            Answers::All(error) => Err(error.clone()),
-            Answers::Each(answers) => answers.next().unwrap_or_else(|| {
-                let text = "the engine has fewer answers than it was asked for";
-                Err(Error::new(Code::Internal, text))
-            }),
-        }
     }
 }

@@ -14,12 +14,14 @@ use auxo_core::{Code, Error, Job, JobId, QueueName, State, When};
 use auxo_wire::beanstalk::{Item, Reply, Request};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::Peer;
 use super::held::Held;
 use super::stats::is_tube;
-use super::tubes::{DEFAULT, Role};
+use super::tubes::{DEFAULT, Role, Tube};
 use crate::app::App;
-use crate::clock::within;
-use crate::line::{LARGE, Line};
+use crate::clock::{Clock, within};
+use crate::line::{LARGE, Line, unanswered};
+use crate::trail::{Move, Who};
 
 /// How it goes on after some requests.
 pub enum End {
@@ -32,26 +34,31 @@ pub enum End {
 /// A connection.
 pub struct Session {
     pub(super) app: Arc<App>,
+    peer: Peer,
     pub(super) worker: Arc<str>,
     pub(super) using: Role,
     pub(super) watching: Vec<Role>,
     pub(super) held: Held,
+    /// For how long the engine is waited for by the calls that come by the thousand.
+    pub(super) clock: Option<Clock>,
     _open: Counted,
     producer: Option<Counted>,
     consumer: Option<Counted>,
 }
 
 impl Session {
-    /// A new connection from `peer`.
-    pub fn new(app: Arc<App>, peer: &str) -> Session {
+    /// A new connection.
+    pub fn new(app: Arc<App>, peer: Peer) -> Session {
         let name = QueueName::new(DEFAULT).expect("a good name");
         let tubes = &app.beanstalk.tubes;
         app.beanstalk.counts.all_connections.fetch_add(1, Relaxed);
         Session {
-            worker: format!("beanstalk {peer}").into(),
+            worker: format!("beanstalk {}", peer.name).into(),
+            peer,
             using: Role::new(tubes.get(&name), |tube| &tube.using),
             watching: vec![Role::new(tubes.get(&name), |tube| &tube.watching)],
             held: Held::default(),
+            clock: None,
             _open: Counted::new(&app, |app| &app.beanstalk.counts.connections),
             producer: None,
             consumer: None,
@@ -93,7 +100,8 @@ impl Session {
                 }
                 Some(Item::Request(request)) => {
                     self.app.beanstalk.counts.asked(&request);
-                    self.answer(request).await?
+                    // In a box: what comes rarely must not make every connection as large as it is.
+                    Box::pin(self.answer(request)).await?
                 }
                 Some(Item::Wrong(reply)) => reply,
                 None => break,
@@ -145,11 +153,20 @@ impl Session {
     /// ends says just that.
     pub(super) async fn timely<T>(&self, call: impl Future<Output = T>) -> io::Result<T> {
         let answer = within(self.app.settings.answer_time, &mut None, call).await;
-        answer.map_err(|_| io::Error::other("the engine did not answer in time"))
+        answer.map_err(unanswered)
+    }
+
+    /// Takes a tube into use, if all connections together do not name too many.
+    fn take_up(&self, tube: &QueueName) -> Option<Arc<Tube>> {
+        let most = self.app.settings.names;
+        self.app.beanstalk.tubes.get_if_fewer(most, tube)
     }
 
     fn use_tube(&mut self, tube: &QueueName) -> Reply {
-        self.using = Role::new(self.app.beanstalk.tubes.get(tube), |tube| &tube.using);
+        let Some(used) = self.take_up(tube) else {
+            return Reply::OutOfMemory;
+        };
+        self.using = Role::new(used, |tube| &tube.using);
         Reply::Using(tube.clone())
     }
 
@@ -158,7 +175,9 @@ impl Session {
             if self.watching.len() >= self.app.service.limits().queues {
                 return Reply::OutOfMemory;
             }
-            let tube = self.app.beanstalk.tubes.get(tube);
+            let Some(tube) = self.take_up(tube) else {
+                return Reply::OutOfMemory;
+            };
             self.watching.push(Role::new(tube, |tube| &tube.watching));
         }
         Reply::Watching(self.watching.len())
@@ -206,13 +225,32 @@ impl Session {
         Ok(job.filter(|job| !matches!(job.state, State::Done | State::Cancelled)))
     }
 
+    /// Makes an operator's move between its two lines in the audit log. To delete a job that is reserved here is none: that is how a
+    /// worker says that it is done.
+    async fn noted<T>(
+        &self,
+        what: Move,
+        call: impl Future<Output = Result<T, Error>>,
+        moved: impl FnOnce(&T) -> u64,
+    ) -> Result<T, Error> {
+        let from = self.peer.from.map(|from| from.to_string());
+        let who = Who {
+            name: self.peer.subject.clone(),
+            token: None,
+            from: from.unwrap_or_else(|| self.peer.name.clone()),
+            via: "beanstalk",
+        };
+        self.app.trail.noted(who, what, call, moved).await
+    }
+
     async fn steer(&self, id: u64, action: Action, done: Reply) -> Result<Reply, Error> {
         let order = Order {
             target: Target::Jobs(vec![JobId(id)]),
             action,
             mode: Mode::Act,
         };
-        let mut steered = self.app.service.steer(order).await?;
+        let (what, steer) = (Move::order(&order), self.app.service.steer(order));
+        let mut steered = self.noted(what, steer, |steered| steered.moved).await?;
         match steered.results.pop() {
             Some(Ok(_)) => Ok(done),
             Some(Err(error)) => Err(error),
@@ -264,14 +302,15 @@ impl Session {
 
     /// Kicks buried jobs or, if there are none, delayed ones.
     async fn kick(&self, bound: u32) -> Result<Reply, Error> {
-        let mut kicked = 0;
-        for state in [State::Dead, State::Scheduled] {
-            kicked = self.kick_in(state, bound).await?;
-            if kicked > 0 {
-                break;
+        let what = Move::new("kick").queue(self.using.name());
+        let call = async {
+            match self.kick_in(State::Dead, bound).await? {
+                0 => self.kick_in(State::Scheduled, bound).await,
+                kicked => Ok(kicked),
             }
-        }
-        Ok(Reply::KickedMany(kicked))
+        };
+        let kicked = self.noted(what.with("at_most", bound), call, |kicked| *kicked);
+        kicked.await.map(Reply::KickedMany)
     }
 
     async fn kick_in(&self, state: State, bound: u32) -> Result<u64, Error> {
@@ -318,8 +357,10 @@ impl Session {
         let mut config = queue.map(|queue| queue.config).unwrap_or_default();
         let span = Duration::from_secs(seconds.into());
         config.paused_until = (seconds > 0).then_some(When::After(span));
-        let change = Change::Queue(name, config);
-        self.app.service.change(change).await?;
+        let call = if seconds > 0 { "pause" } else { "resume" };
+        let what = Move::settings(call, &name, &config);
+        let change = self.app.service.change(Change::Queue(name, config));
+        self.noted(what, change, |()| 1).await?;
         if let Some(tube) = tube {
             tube.pauses.fetch_add(1, Relaxed);
             tube.pause.store(seconds.into(), Relaxed);

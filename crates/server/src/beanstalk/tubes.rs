@@ -33,7 +33,17 @@ pub struct Tube {
 impl Tubes {
     /// Takes a tube into use.
     pub fn get(&self, name: &QueueName) -> Arc<Tube> {
+        self.enter(&mut self.lock(), name)
+    }
+
+    /// Takes a tube into use, unless so many others are: a connection can name a thousand, and there may be thousands of them.
+    pub fn get_if_fewer(&self, than: usize, name: &QueueName) -> Option<Arc<Tube>> {
         let mut tubes = self.lock();
+        let room = tubes.len() < than || tubes.contains_key(name);
+        room.then(|| self.enter(&mut tubes, name))
+    }
+
+    fn enter(&self, tubes: &mut BTreeMap<QueueName, Weak<Tube>>, name: &QueueName) -> Arc<Tube> {
         if let Some(tube) = tubes.get(name).and_then(Weak::upgrade) {
             return tube;
         }

@@ -111,6 +111,7 @@ fn field(shape: &str, name: &str, limits: &Limits) -> Option<Value> {
         (_, "ttr") => span(1, limits.ttr),
         (_, "wait") => span(0, limits.wait),
         (_, "ttl") => span(1, limits.life),
+        ("Ask", "job") => json!({ "pattern": ID, "format": "id" }),
         (_, "every" | "per") => span(1, limits.delay),
         (_, "queue") => json!({ "pattern": QUEUE, "format": "queue" }),
         (_, "queues") => json!({
@@ -204,6 +205,13 @@ fn never(shape: &str) -> Option<Value> {
     };
     let never = match shape {
         "NewJob" | "Message" => job(),
+        "Ask" => vec![
+            neither("job", "queues"),
+            beside("job", "queues"),
+            json!({ "allOf": [given("job"), waited()] }),
+        ],
+        "QueueConfig" => vec![beside("paused_for", "paused_until")],
+        "Pause" => vec![word_with("what", &["in"], given("for"))],
         "Settle" => vec![beside("result_base64", "result")],
         "Extend" => vec![beside("progress_base64", "progress")],
         "When" => vec![beside("delay", "run_at"), neither("delay", "run_at")],
@@ -227,6 +235,13 @@ fn never(shape: &str) -> Option<Value> {
         _ => return None,
     };
     Some(json!({ "anyOf": never }))
+}
+
+/// A wait that is not over at once.
+fn waited() -> Value {
+    let some =
+        json!([{ "type": "string", "pattern": "[1-9]" }, { "type": "integer", "minimum": 1 }]);
+    json!({ "required": ["wait"], "properties": { "wait": { "anyOf": some } } })
 }
 
 /// A field that is there and not null.

@@ -12,8 +12,9 @@ use tokio::time::timeout;
 use tonic::{Request, Status};
 
 use super::outlet::{Streamed, isolated};
-use super::{Api, Reply, refused};
+use super::{Api, Reply, caller, refused, revoked};
 use crate::app::App;
+use crate::auth::Identity;
 use crate::events::{Start, Told, Watcher};
 
 /// How often a quiet stream shows that it lives.
@@ -26,25 +27,29 @@ impl Events for Api {
     type WatchStream = Streamed<v1::WatchResponse>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Reply<Self::WatchStream> {
+        let caller = caller(&request)?;
         let asked = request.into_inner();
         let wrong = |error: Error| Error::bad_request(format!("queue: {}", error.message()));
         let queue = asked.queue.as_deref().map(QueueName::new).transpose();
+        let queue = queue.map_err(wrong).map_err(refused)?;
+        caller.check_filter(queue.as_ref()).map_err(refused)?;
         let start = match asked.run {
             run if run.is_empty() => Start::Now,
             run if run == self.app.run => Start::After(asked.after),
             _ => Start::Restarted,
         };
         let telling = Telling {
-            queue: queue.map_err(wrong).map_err(refused)?,
+            queue,
+            to: caller.identity().clone(),
             watcher: self.app.hub.watch(start),
             app: self.app.clone(),
             begun: false,
             held: None,
             until: asked.after,
         };
-        let told = stream::unfold(telling, |mut telling| async move {
+        let told = stream::try_unfold(telling, |mut telling| async move {
             let message = telling.next().await?;
-            Some((Ok::<_, Status>(message), telling))
+            Ok::<_, Status>(message.map(|message| (message, telling)))
         });
         Ok(tonic::Response::new(isolated(told)))
     }
@@ -52,6 +57,8 @@ impl Events for Api {
 
 struct Telling {
     app: Arc<App>,
+    /// Who is told.
+    to: Arc<Identity>,
     watcher: Watcher,
     queue: Option<QueueName>,
     begun: bool,
@@ -61,8 +68,8 @@ struct Telling {
 }
 
 impl Telling {
-    /// The next message, or the end when the server stops.
-    async fn next(&mut self) -> Option<v1::WatchResponse> {
+    /// The next message, or the end when the server stops or the token of who is told is no longer right.
+    async fn next(&mut self) -> Result<Option<v1::WatchResponse>, Status> {
         let mut message = v1::WatchResponse {
             run: self.app.run.clone(),
             until: self.until,
@@ -70,13 +77,14 @@ impl Telling {
         };
         // The first one says that the stream is open.
         if !std::mem::replace(&mut self.begun, true) {
-            return Some(message);
+            return Ok(Some(message));
         }
         let mut told = self.held.take();
         if told.is_none() {
             let next = tokio::select! {
                 next = timeout(HEARTBEAT, self.watcher.next()) => next,
-                () = self.app.stopped() => return None,
+                () = self.app.stopped() => return Ok(None),
+                () = self.app.auth.revoked(&self.to) => return Err(revoked()),
             };
             told = next.ok();
         }
@@ -92,7 +100,7 @@ impl Telling {
             }
         }
         self.until = message.until;
-        Some(message)
+        Ok(Some(message))
     }
 
     fn tell(&self, message: &mut v1::WatchResponse, told: Told) {

@@ -10,22 +10,31 @@ use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
 use super::outlet::{Streamed, isolated};
+use super::revoked;
 use crate::app::App;
+use crate::auth::Caller;
+use crate::calls::jobs::pushable;
 
 /// Bytes of payloads that are gathered into one step, unless a single message has more: 4 MiB.
 const MOST_BYTES: usize = 4 << 20;
 
 struct Pushing {
     app: Arc<App>,
+    caller: Caller,
     inbound: Streaming<v1::PushRequest>,
     /// What was read and did not fit, or was no message.
     next: Option<Result<v1::PushRequest, Status>>,
 }
 
 /// Answers a stream of pushes.
-pub fn stream(app: Arc<App>, inbound: Streaming<v1::PushRequest>) -> Streamed<v1::PushResponse> {
+pub fn stream(
+    app: Arc<App>,
+    caller: Caller,
+    inbound: Streaming<v1::PushRequest>,
+) -> Streamed<v1::PushResponse> {
     let pushing = Pushing {
         app,
+        caller,
         inbound,
         next: None,
     };
@@ -39,9 +48,13 @@ pub fn stream(app: Arc<App>, inbound: Streaming<v1::PushRequest>) -> Streamed<v1
 }
 
 impl Pushing {
-    /// The next message and all that have arrived with it, as far as they fit into one step. `None` at the end, which is also
-    /// when the server stops: what was answered is kept, and the rest was not begun.
+    /// The next message and all that have arrived with it, as far as they fit into one step. `None` at the end. It is one, too, when
+    /// the server stops or the caller's token is no longer right: what was answered is kept, and the rest was not begun.
     async fn gather(&mut self) -> Result<Option<Vec<v1::NewJob>>, Status> {
+        // A stream that is never quiet hears of it here.
+        if !self.app.auth.is_current(self.caller.identity()) {
+            return Err(revoked());
+        }
         let first = match self.next.take() {
             Some(message) => Some(message?),
             None => tokio::select! {
@@ -51,6 +64,7 @@ impl Pushing {
                     let message = "the server is stopping; what was answered is kept, nothing else";
                     return Err(status_of(&Error::new(Code::Unavailable, message)));
                 }
+                () = self.app.auth.revoked(self.caller.identity()) => return Err(revoked()),
             },
         };
         let Some(mut jobs) = first.map(|message| message.jobs) else {
@@ -81,7 +95,8 @@ impl Pushing {
 
     async fn push(&self, jobs: Vec<v1::NewJob>) -> Result<v1::PushResponse> {
         let time = self.app.settings.answer_time;
-        let pushed = self.app.service.push_each(pushes(jobs));
+        let jobs = pushable(&self.caller, pushes(jobs));
+        let pushed = self.app.service.push_each(jobs);
         let answers = timeout(time, pushed).await.unwrap_or_else(|_| {
             let time = text::duration(time);
             let message =

@@ -2,46 +2,54 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::Change;
-use auxo_core::queue::{QueueConfig, QueueInfo};
-use auxo_core::{Code, Error, QueueName, Result};
+use auxo_core::queue::QueueConfig;
+use auxo_core::{Error, QueueName, Result};
 use auxo_proto::v1::queues_server::Queues;
 use auxo_proto::{change_queue, result, side, v1};
 use tonic::Request;
 
-use super::{Api, Reply, refused, whole};
+use super::{Api, Reply, caller, refused, whole};
+use crate::calls;
 
 #[tonic::async_trait]
 impl Queues for Api {
     async fn list(&self, request: Request<v1::ListQueuesRequest>) -> Reply<v1::ListQueuesResponse> {
+        let caller = caller(&request)?;
         let names = request.into_inner().names;
         let names = match names.is_empty() {
             true => None,
             false => Some(named(&names).map_err(refused)?),
         };
-        let _turn = match names {
-            None => Some(self.app.listing.lock().await),
-            Some(_) => None,
-        };
-        let queues = self.app.service.queues(names).await.map_err(refused)?;
+        let queues = calls::queues::list(&self.app, &caller, names).await;
         self.bounded(v1::ListQueuesResponse {
-            queues: result(&queues),
+            queues: result(&queues.map_err(refused)?),
         })
     }
 
     async fn get(&self, request: Request<v1::GetQueueRequest>) -> Reply<v1::Queue> {
+        let caller = caller(&request)?;
         let queue = name(&request.into_inner().queue).map_err(refused)?;
-        let info = self.existing(queue).await.map_err(refused)?;
-        whole((&info).into())
+        let info = calls::queues::show(&self.app, &caller, queue).await;
+        whole((&info.map_err(refused)?).into())
     }
 
     async fn configure(&self, request: Request<v1::ConfigureQueueRequest>) -> Reply<v1::Queue> {
-        let info = self.set(request.into_inner()).await.map_err(refused)?;
-        whole((&info).into())
+        let caller = caller(&request)?;
+        let asked = request.into_inner();
+        let queue = name(&asked.queue).map_err(refused)?;
+        let change = |base| {
+            let missing = || Error::bad_request("config: is missing");
+            let new = asked.config.ok_or_else(missing)?.try_into()?;
+            change_queue(base, new, &asked.only)
+        };
+        let info = calls::queues::set(&self.app, &caller, queue, change).await;
+        whole((&info.map_err(refused)?).into())
     }
 
     async fn pause(&self, request: Request<v1::PauseQueueRequest>) -> Reply<v1::Queue> {
+        let caller = caller(&request)?;
         let asked = request.into_inner();
+        let queue = name(&asked.queue).map_err(refused)?;
         let side = side(asked.side).map_err(refused)?;
         let pause = |config: &mut QueueConfig| match asked.for_ms {
             Some(span) => config.pause_for(side, Duration::from_millis(span)),
@@ -50,18 +58,20 @@ impl Queues for Api {
                 Ok(())
             }
         };
-        let info = self.change_part(&asked.queue, pause).await;
+        let info = calls::queues::change(&self.app, &caller, "pause", queue, pause).await;
         whole((&info.map_err(refused)?).into())
     }
 
     async fn resume(&self, request: Request<v1::ResumeQueueRequest>) -> Reply<v1::Queue> {
+        let caller = caller(&request)?;
         let asked = request.into_inner();
+        let queue = name(&asked.queue).map_err(refused)?;
         let side = side(asked.side).map_err(refused)?.unwrap_or_default();
         let resume = |config: &mut QueueConfig| {
             config.set_paused(side, false);
             Ok(())
         };
-        let info = self.change_part(&asked.queue, resume).await;
+        let info = calls::queues::change(&self.app, &caller, "resume", queue, resume).await;
         whole((&info.map_err(refused)?).into())
     }
 
@@ -69,10 +79,11 @@ impl Queues for Api {
         &self,
         request: Request<v1::PurgeQueueRequest>,
     ) -> Reply<v1::PurgeQueueResponse> {
+        let caller = caller(&request)?;
         let asked = request.into_inner();
         let queue = name(&asked.queue).map_err(refused)?;
         let states = asked.chosen().map_err(refused)?;
-        let purged = self.app.service.purge(queue, states, |_| ()).await;
+        let purged = calls::queues::purge(&self.app, &caller, queue, states).await;
         whole(v1::PurgeQueueResponse {
             purged: purged.map_err(refused)?,
         })
@@ -85,46 +96,4 @@ fn name(text: &str) -> Result<QueueName> {
 
 fn named(names: &[String]) -> Result<Vec<QueueName>> {
     names.iter().map(|text| name(text)).collect()
-}
-
-impl Api {
-    async fn look(&self, queue: QueueName) -> Result<Option<QueueInfo>> {
-        let found = self.app.service.queues(Some(vec![queue])).await?;
-        Ok(found.into_iter().next())
-    }
-
-    async fn existing(&self, queue: QueueName) -> Result<QueueInfo> {
-        let missing = format!("there is no queue {queue}");
-        let found = self.look(queue).await?;
-        found.ok_or_else(|| Error::new(Code::NotFound, missing))
-    }
-
-    async fn change(&self, queue: QueueName, config: QueueConfig) -> Result<QueueInfo> {
-        let change = Change::Queue(queue.clone(), config);
-        self.app.service.change(change).await?;
-        self.existing(queue).await
-    }
-
-    async fn set(&self, asked: v1::ConfigureQueueRequest) -> Result<QueueInfo> {
-        let queue = name(&asked.queue)?;
-        let missing = || Error::bad_request("config: is missing");
-        let new = asked.config.ok_or_else(missing)?.try_into()?;
-        let _alone = self.app.changing.lock().await;
-        let base = self.look(queue.clone()).await?;
-        let base = base.map(|info| info.config).unwrap_or_default();
-        let config = change_queue(base, new, &asked.only)?;
-        self.change(queue, config).await
-    }
-
-    async fn change_part(
-        &self,
-        queue: &str,
-        change: impl FnOnce(&mut QueueConfig) -> Result<()>,
-    ) -> Result<QueueInfo> {
-        let queue = name(queue)?;
-        let _alone = self.app.changing.lock().await;
-        let mut config = self.existing(queue.clone()).await?.config;
-        change(&mut config)?;
-        self.change(queue, config).await
-    }
 }

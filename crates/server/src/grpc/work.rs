@@ -17,7 +17,7 @@
 //! asked for and no more.
 //!
 //! What a stream holds when it ends is released: that is what tells it from leasing call by call, where a worker that is gone
-//! is waited for until its deadlines.
+//! is waited for until its deadlines. A stream whose token is revoked ends like any other.
 
 mod held;
 mod session;
@@ -33,15 +33,20 @@ use tonic::Streaming;
 use self::session::Session;
 use super::outlet::{Outlet, Streamed, panicked};
 use crate::app::App;
+use crate::auth::Caller;
 
 /// Messages that are made and not yet sent. While there are so many, answers gather.
 const READY: usize = 2;
 
 /// Begins a stream.
-pub fn begin(app: Arc<App>, inbound: Streaming<v1::WorkRequest>) -> Streamed<v1::WorkResponse> {
+pub fn begin(
+    app: Arc<App>,
+    caller: Caller,
+    inbound: Streaming<v1::WorkRequest>,
+) -> Streamed<v1::WorkResponse> {
     let (outlet, answers) = mpsc::channel(READY);
     tokio::spawn(async move {
-        let mut session = Session::new(app, inbound, outlet.clone());
+        let mut session = Session::new(app, caller, inbound, outlet.clone());
         let end = AssertUnwindSafe(session.run()).catch_unwind().await;
         // Before the worker is told that it is over: who hears the end knows that everything is back.
         session.give_back().await;

@@ -23,8 +23,8 @@ impl Session {
                 name,
             } => (version, auth, name),
         };
-        if let Some((_, password)) = auth {
-            let answer = self.auth(&password).await;
+        if let Some((user, password)) = auth {
+            let answer = self.auth(Some(&user), &password).await;
             if answer != Reply::OK {
                 return answer;
             }

@@ -18,7 +18,9 @@ use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::session::{Session, refusal};
-use crate::line::{LARGE, Line};
+use crate::answers::Answers;
+use crate::clock::within;
+use crate::line::{LARGE, Line, unanswered};
 
 /// A row of commands, and what must be asked for them.
 #[derive(Default)]
@@ -82,15 +84,15 @@ impl Session {
             return Ok(());
         }
         let service = self.app.service.clone();
-        let (pushed, settled, extended) = self
-            .timely(async {
-                tokio::join!(
-                    service.push(row.pushes),
-                    service.settle(row.settles),
-                    service.extend(row.extends)
-                )
-            })
-            .await?;
+        let calls = async {
+            tokio::join!(
+                service.push(row.pushes),
+                service.settle(row.settles),
+                service.extend(row.extends)
+            )
+        };
+        let answered = within(self.app.settings.answer_time, &mut self.clock, calls).await;
+        let (pushed, settled, extended) = answered.map_err(unanswered)?;
         let (mut pushed, mut settled) = (Answers::new(pushed), Answers::new(settled));
         let mut extended = Answers::new(extended);
         for step in row.steps {
@@ -231,30 +233,5 @@ pub(super) fn shown(answer: Result<impl Serialize>) -> Reply {
             Ok(value) => value.into(),
             Err(error) => Reply::from(&Error::new(Code::Internal, error.to_string())),
         },
-    }
-}
-
-/// The answers to the items of a call, or the one that the whole call got.
-enum Answers<T> {
-    Each(std::vec::IntoIter<Result<T>>),
-    All(Error),
-}
-
-impl<T> Answers<T> {
-    fn new(answers: Result<Vec<Result<T>>>) -> Answers<T> {
-        match answers {
-            Ok(answers) => Answers::Each(answers.into_iter()),
-            Err(error) => Answers::All(error),
-        }
-    }
-
-    fn next(&mut self) -> Result<T> {
-        match self {
-            Answers::All(error) => Err(error.clone()),
-            Answers::Each(answers) => answers.next().unwrap_or_else(|| {
-                let text = "the engine has fewer answers than it was asked for";
-                Err(Error::new(Code::Internal, text))
-            }),
-        }
     }
 }

@@ -1,11 +1,9 @@
 //! Waiting for jobs, and handing them out.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::Poll;
 use std::time::Duration;
 
 use auxo_core::engine::{Ask, Settle};
@@ -20,7 +18,7 @@ use tokio::time::Instant;
 use super::gather::{release, shown};
 use super::own::Contents;
 use super::session::{Session, refusal};
-use crate::line::{LARGE, Line};
+use crate::line::{LARGE, Line, at_once};
 
 /// How many commands that were sent one behind the other are served together.
 const TOGETHER: usize = 100;
@@ -234,8 +232,7 @@ impl Session {
             return Ok(Waited::Jobs(Err(Error::new(Code::Unavailable, text))));
         };
         let mut lease = pin!(app.service.lease(ask));
-        let at_once = poll_fn(|cx| Poll::Ready(lease.as_mut().poll(cx)));
-        if let Poll::Ready(jobs) = at_once.await {
+        if let Some(jobs) = at_once(lease.as_mut()).await {
             return Ok(Waited::Jobs(jobs));
         }
         let _waiting = Waiting::new(&app.resp.waiting);

@@ -5,6 +5,7 @@
 //! done to a job that somebody else has is what an operator can do: to ask for its end. It is then not handed out
 //! again, and its worker may still finish it.
 
+use std::future::Future;
 use std::time::Duration;
 
 use auxo_core::engine::{Action, Extend, Mode, Order, Outcome, Settle, Target, Which};
@@ -13,6 +14,7 @@ use auxo_wire::resp::{AddJob, Id, Reply};
 
 use super::gather::{ACK, is_gone, life, nack, release};
 use super::session::Session;
+use crate::trail::Move;
 
 /// What an id means to a connection.
 enum Meant {
@@ -120,15 +122,37 @@ impl Session {
         Ok(count(given_back.len()))
     }
 
+    /// Makes an operator's move on jobs between its two lines in the audit log.
+    async fn noted(
+        &self,
+        what: &str,
+        jobs: &[JobId],
+        call: impl Future<Output = Result<usize>>,
+    ) -> Result<Reply> {
+        let what = Move::new(what).jobs(jobs);
+        let moved = |moved: &usize| *moved as u64;
+        let trail = &self.app.trail;
+        trail.noted(self.who(), what, call, moved).await.map(count)
+    }
+
     /// `ENQUEUE`: a job that somebody has goes back to its place, one that waits for its time is due.
     pub(super) async fn enqueue(&self, ids: Vec<Id>) -> Result<Reply> {
-        let (released, bare) = self.settle(ids, release).await?;
-        let (kicked, _) = self.steer(&bare, Action::Kick).await?;
-        Ok(count(released.len() + kicked))
+        let jobs = named(&ids);
+        let call = async {
+            let (released, bare) = self.settle(ids, release).await?;
+            let (kicked, _) = self.steer(&bare, Action::Kick).await?;
+            Ok(released.len() + kicked)
+        };
+        self.noted("kick", &jobs, call).await
     }
 
     /// `DELJOB`: whatever state a job is in. One that somebody else has goes when that worker lets go of it.
     pub(super) async fn delete(&self, ids: Vec<Id>) -> Result<Reply> {
+        let jobs = named(&ids);
+        self.noted("delete", &jobs, self.delete_all(ids)).await
+    }
+
+    async fn delete_all(&self, ids: Vec<Id>) -> Result<usize> {
         let bury = || Outcome::Bury {
             error: Some("deleted".to_owned()),
             priority: None,
@@ -136,11 +160,16 @@ impl Session {
         let (buried, bare) = self.settle(ids, bury).await?;
         let (deleted, leased) = self.steer(&[buried, bare].concat(), Action::Delete).await?;
         let (called_off, _) = self.steer(&leased, Action::Cancel).await?;
-        Ok(count(deleted + called_off))
+        Ok(deleted + called_off)
     }
 
     /// `DEQUEUE`: jobs that could be handed out wait for as long as for a worker.
     pub(super) async fn dequeue(&self, ids: Vec<Id>) -> Result<Reply> {
+        let jobs = named(&ids);
+        self.noted("reschedule", &jobs, self.put_off(ids)).await
+    }
+
+    async fn put_off(&self, ids: Vec<Id>) -> Result<usize> {
         let mut moved = 0;
         for id in ids {
             let Some(job) = self.find(id).await? else {
@@ -156,17 +185,15 @@ impl Session {
                 moved += self.steer(&[job.id], action).await?.0;
             }
         }
-        Ok(count(moved))
+        Ok(moved)
     }
 
     /// The job that an id names, whatever else it says.
     pub(super) async fn find(&self, id: Id) -> Result<Option<Job>> {
-        let id = match id {
-            Id::Job(id) => id,
-            Id::Delivery(token) => token.job,
-            Id::Stranger => return Ok(None),
-        };
-        self.app.service.find(Which::Id(id)).await
+        match id.job() {
+            Some(id) => self.app.service.find(Which::Id(id)).await,
+            None => Ok(None),
+        }
     }
 
     /// `WORKING`: more time for whoever has the job, but no more than half of its life.
@@ -201,6 +228,11 @@ impl Session {
             _ => Ok(unknown),
         }
     }
+}
+
+/// The jobs that are meant, whatever else is said of them.
+pub(super) fn named(ids: &[Id]) -> Vec<JobId> {
+    ids.iter().filter_map(Id::job).collect()
 }
 
 fn count(count: usize) -> Reply {

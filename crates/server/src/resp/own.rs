@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::gather::shown;
 use super::session::Session;
+use crate::trail::Move;
 
 impl Session {
     /// Shows a job with its timeline.
@@ -56,7 +57,10 @@ impl Session {
             action,
             mode: Mode::Act,
         };
-        let moved = match self.app.service.steer(order).await {
+        let (what, steer) = (Move::order(&order), self.app.service.steer(order));
+        let trail = &self.app.trail;
+        let steered = trail.noted(self.who(), what, steer, |steered| steered.moved);
+        let moved = match steered.await {
             Ok(mut steered) => steered
                 .results
                 .pop()

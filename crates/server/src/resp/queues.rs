@@ -2,11 +2,12 @@
 
 use auxo_core::engine::Change;
 use auxo_core::queue::{QueueConfig, QueueInfo};
-use auxo_core::{QueueName, Result};
+use auxo_core::{QueueName, Result, Timestamp};
 use auxo_wire::resp::{Pause, QScan, Reply};
 
 use super::session::Session;
 use super::show::scanned;
+use crate::trail::Move;
 
 impl Session {
     async fn look(&self, queue: &QueueName) -> Result<Option<QueueInfo>> {
@@ -46,7 +47,10 @@ impl Session {
                 "jobs-out",
                 count(queue.books.accepted.saturating_sub(waiting)),
             ),
-            ("pause", Reply::text(paused(&queue.config))),
+            (
+                "pause",
+                Reply::text(paused(&queue.config, self.app.service.now())),
+            ),
         ];
         let pair = |(name, value)| [Reply::text(name), value];
         Ok(Reply::Array(fields.into_iter().flat_map(pair).collect()))
@@ -85,18 +89,27 @@ impl Session {
         let queue = self.look(&pause.queue).await?;
         let mut config = queue.map(|queue| queue.config).unwrap_or_default();
         let before = (config.paused_in, config.paused_out);
-        if let Some(set) = pause.set.filter(|set| *set != before) {
+        // A pause that ends by itself, which others can begin, is ended by any of these words, too.
+        let changes = |set: &(bool, bool)| *set != before || config.paused_until.is_some();
+        if let Some(set) = pause.set.filter(changes) {
             (config.paused_in, config.paused_out) = set;
             config.paused_until = None;
+            let call = match set {
+                (false, false) => "resume",
+                _ => "pause",
+            };
+            let what = Move::settings(call, &pause.queue, &config);
             let change = Change::Queue(pause.queue, config.clone());
-            self.app.service.change(change).await?;
+            let change = self.app.service.change(change);
+            let trail = &self.app.trail;
+            trail.noted(self.who(), what, change, |()| 1).await?;
         }
-        Ok(Reply::Status(paused(&config)))
+        Ok(Reply::Status(paused(&config, self.app.service.now())))
     }
 }
 
-fn paused(config: &QueueConfig) -> &'static str {
-    match (config.paused_in, config.paused_out) {
+fn paused(config: &QueueConfig, now: Timestamp) -> &'static str {
+    match (config.paused_in, config.holds_back(now)) {
         (true, true) => "all",
         (true, false) => "in",
         (false, true) => "out",

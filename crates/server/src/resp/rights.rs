@@ -8,8 +8,13 @@ use auxo_core::engine::Which;
 use auxo_core::{Error, JobId, QueueName};
 use auxo_wire::resp::{Command, Hello, Id, Item, Reply};
 
+use super::jobs::named;
 use super::session::{Session, refusal};
-use crate::auth::{Caller, Denied, Right};
+use crate::auth::{Caller, Denied, Identity, Right, Via};
+use crate::trail::Who;
+
+/// The user that clients name who know of a password only.
+const ANYBODY: &str = "default";
 
 /// What a command needs.
 enum Need<'a> {
@@ -50,14 +55,12 @@ impl Session {
             self.identity = None;
             return Some(Reply::Error("NOAUTH Authentication required.".into()));
         };
-        let caller = |right| Caller::new(identity.clone(), right, self.ends.visitor.from);
+        let caller =
+            |right| Caller::new(identity.clone(), right, self.ends.visitor.from, Via::Resp);
         let allowed = match need {
             Need::Nothing | Need::Token => Ok(()),
             Need::Everywhere(right) => caller(right).check_everywhere(),
-            Need::Queues(right, queues) => {
-                let caller = caller(right);
-                queues.iter().try_for_each(|queue| caller.check(queue))
-            }
+            Need::Queues(right, queues) => caller(right).check_all(queues),
             Need::Jobs(right, ids) => self.may_touch(&caller(right), ids).await,
         };
         allowed.err().map(|error| {
@@ -78,13 +81,24 @@ impl Session {
         Ok(())
     }
 
-    /// Says who is asking: the password is a token. The user's name is not looked at.
-    pub(super) async fn auth(&mut self, password: &[u8]) -> Reply {
+    /// Who it is that makes an operator's move, for the audit log. Every command that needs `operate` and changes something is one.
+    pub(super) fn who(&self) -> Who {
+        let identity = self.identity.clone().unwrap_or_else(Identity::everybody);
+        let from = self.ends.visitor.from;
+        Who::from(&Caller::new(identity, Right::Operate, from, Via::Resp))
+    }
+
+    /// Says who is asking: the password is a token, and the user, if there is one, its name or id or `default`.
+    pub(super) async fn auth(&mut self, user: Option<&[u8]>, password: &[u8]) -> Reply {
         if !self.app.auth.is_required() {
             return Reply::wrong("Client sent AUTH, but no password is set");
         }
         let token = std::str::from_utf8(password).unwrap_or_default();
-        match self.app.auth.check(Some(token), self.ends.visitor.from) {
+        // What is no text is nobody's name.
+        let user = user.map(|user| std::str::from_utf8(user).unwrap_or_default());
+        let user = user.filter(|user| *user != ANYBODY);
+        let from = self.ends.visitor.from;
+        match self.app.auth.check_as(user, Some(token), from) {
             Ok(identity) => {
                 self.ends.visitor.stranger.recognise();
                 self.identity = Some(identity);
@@ -172,10 +186,5 @@ fn need(command: &Command) -> Need<'_> {
 }
 
 fn jobs(right: Right, ids: &[Id]) -> Need<'_> {
-    let job = |id: &Id| match id {
-        Id::Job(id) => Some(*id),
-        Id::Delivery(token) => Some(token.job),
-        Id::Stranger => None,
-    };
-    Need::Jobs(right, ids.iter().filter_map(job).collect())
+    Need::Jobs(right, named(ids))
 }

@@ -16,8 +16,8 @@ use super::Ends;
 use super::held::Held;
 use crate::app::{App, ROOM_UNIT};
 use crate::auth::Identity;
-use crate::clock::within;
-use crate::line::{LARGE, Line};
+use crate::clock::{Clock, within};
+use crate::line::{LARGE, Line, unanswered};
 
 /// How it goes on after some commands.
 pub enum End {
@@ -41,6 +41,8 @@ pub struct Session {
     pub(super) muting: Muting,
     pub(super) held: Held,
     pub(super) began: Timestamp,
+    /// For how long the engine is waited for by the calls that come by the thousand.
+    pub(super) clock: Option<Clock>,
     /// Who it is, if it has said so.
     pub(super) identity: Option<Arc<Identity>>,
     /// How many copies of a job there are.
@@ -59,6 +61,7 @@ impl Session {
             muting: Muting::default(),
             held: Held::default(),
             began: app.service.now(),
+            clock: None,
             identity: None,
             copies: ends.copies,
             ends,
@@ -105,7 +108,8 @@ impl Session {
                     self.say(&Reply::OK, &mut line.output);
                     return Ok(End::Closed);
                 }
-                Some(Item::Command(command)) => match self.answer(command).await? {
+                // In a box: what comes rarely must not make every connection as large as it is.
+                Some(Item::Command(command)) => match Box::pin(self.answer(command)).await? {
                     Some(reply) => reply,
                     None => continue,
                 },
@@ -177,7 +181,7 @@ impl Session {
             Command::Cancel(id) => self.timely(self.cancel(id)).await?,
             Command::Client(command) => return Ok(self.client(command)),
             Command::Hello(hello) => Ok(self.hello(hello).await),
-            Command::Auth { password, .. } => Ok(self.auth(&password).await),
+            Command::Auth { user, password } => Ok(self.auth(user.as_deref(), &password).await),
             Command::Ping(None) => Ok(Reply::Status("PONG")),
             Command::Ping(Some(text)) | Command::Echo(text) => Ok(Reply::Bulk(text)),
             Command::Time => Ok(self.time()),
@@ -199,7 +203,7 @@ impl Session {
     /// ends says just that.
     pub(super) async fn timely<T>(&self, call: impl Future<Output = T>) -> io::Result<T> {
         let answer = within(self.app.settings.answer_time, &mut None, call).await;
-        answer.map_err(|_| io::Error::other("the engine did not answer in time"))
+        answer.map_err(unanswered)
     }
 }
 

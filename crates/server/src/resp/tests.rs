@@ -20,6 +20,7 @@ use tokio::sync::broadcast;
 use super::*;
 use crate::auth::{Auth, Handshake, Patience, Token, TokenFile};
 use crate::settings::Settings;
+use crate::trail::Trail;
 
 /// An engine that notes what it is asked, and panics while it is told to.
 struct Watched {
@@ -267,6 +268,11 @@ async fn a_command_that_ends_anywhere_is_not_obeyed() {
 
 /// A server that wants tokens, and a token for each list of grants.
 fn guarded(grants: &[&[&str]]) -> (Bench, Vec<String>, TokenFile, tempfile::TempDir) {
+    let (settings, secrets, file, dir) = guarded_settings(grants);
+    (Bench::with(settings), secrets, file, dir)
+}
+
+fn guarded_settings(grants: &[&[&str]]) -> (Settings, Vec<String>, TokenFile, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let file = TokenFile::new(dir.path().join("tokens.toml"));
     let mut secrets = Vec::new();
@@ -282,11 +288,11 @@ fn guarded(grants: &[&[&str]]) -> (Bench, Vec<String>, TokenFile, tempfile::Temp
         ..Patience::default()
     };
     let auth = Auth::open(file.clone(), clock, patience).unwrap();
-    let bench = Bench::with(Settings {
+    let settings = Settings {
         auth,
         ..Settings::default()
-    });
-    (bench, secrets, file, dir)
+    };
+    (settings, secrets, file, dir)
 }
 
 const ID: &str = "D-00000000-AAAAAAAAAAEAAAAAAAAAAAAA-0001";
@@ -370,7 +376,7 @@ async fn a_token_opens_the_queues_that_it_names_and_no_others() {
     assert_eq!(acked, [":1"]);
     // The jobs of another queue are not its business, whatever they are called.
     let mut admin = bench.connect();
-    let row = format!("HELLO 2 AUTH any {}\r\n", secrets[1]);
+    let row = format!("HELLO 2 AUTH default {}\r\n", secrets[1]);
     lines(&mut admin, &row, 26).await;
     lines(&mut admin, "ADDJOB other x 0\r\n", 1).await;
     let got = lines(&mut admin, "GETJOB FROM other\r\n", 8).await;
@@ -399,4 +405,124 @@ async fn a_stranger_gets_little_and_not_for_long() {
     assert!(rest.len() < 4 << 10, "{}", rest.len());
     let mut silent = bench.connect();
     silent.read_to_end(&mut rest).await.unwrap();
+}
+
+/// The lines of an audit log.
+fn audited(dir: &tempfile::TempDir) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(dir.path().join("audit.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+#[tokio::test]
+async fn what_operators_do_is_written_down_and_what_workers_do_is_not() {
+    let (mut settings, secrets, _, dir) = guarded_settings(&[&["admin:*"]]);
+    settings.trail = Trail::open(dir.path().join("audit.jsonl")).unwrap();
+    let trail = settings.trail.clone();
+    let bench = Bench::with(settings);
+    let mut client = bench.connect();
+    lines(&mut client, &format!("AUTH {}\r\n", secrets[0]), 1).await;
+    bench.calls();
+    // A worker's day, and not a call more than it took before there was an audit log.
+    let row = "ADDJOB q x 0\r\nADDJOB q y 0\r\nADDJOB q z 0 DELAY 100\r\n";
+    let added = lines(&mut client, row, 3).await;
+    let got = lines(&mut client, "GETJOB COUNT 2 FROM q\r\n", 15).await;
+    let row = format!("ACKJOB {}\r\nACKJOB {}\r\n", got[5], got[12]);
+    assert_eq!(lines(&mut client, &row, 2).await, [":1", ":1"]);
+    assert_eq!(bench.calls(), [("push", 3), ("lease", 2), ("settle", 2)]);
+    assert!(audited(&dir).is_empty());
+
+    let late = added[2][1..].to_owned();
+    let moves = [
+        (format!("ENQUEUE {late}"), ":1", "kick", 1),
+        (format!("DEQUEUE {late}"), ":1", "reschedule", 1),
+        ("PAUSE q all".to_owned(), "+all", "pause", 1),
+        ("PAUSE q none".to_owned(), "+none", "resume", 1),
+        (format!("AUXO.KICK {late}"), "+ready", "kick", 1),
+        (format!("AUXO.CANCEL {late}"), "+cancelled", "cancel", 1),
+        (format!("DELJOB {late}"), ":0", "delete", 0),
+    ];
+    for (command, answer, what, moved) in &moves {
+        let before = audited(&dir).len();
+        let answers = lines(&mut client, &format!("{command}\r\n"), 1).await;
+        assert_eq!(answers, [*answer], "{command}");
+        let new = audited(&dir).split_off(before);
+        let [asked, ended] = &new[..] else {
+            panic!("{command}: {new:?}");
+        };
+        assert_eq!(asked["what"], *what, "{asked}");
+        assert_eq!(
+            (&asked["via"], &asked["who"]),
+            (&"resp".into(), &"t".into())
+        );
+        assert_eq!(asked["from"], "127.0.0.1");
+        let token = secrets[0].split('_').nth(1).unwrap();
+        assert_eq!(asked["token"], token);
+        assert_eq!(
+            (&ended["outcome"], &ended["moved"]),
+            (&"done".into(), &(*moved).into())
+        );
+        assert_eq!(asked["move"], ended["move"]);
+    }
+    // To look changes nothing, and nor does what is so already.
+    let before = audited(&dir).len();
+    let looks = lines(
+        &mut client,
+        "PAUSE q state\r\nPAUSE q none\r\nQLEN q\r\n",
+        3,
+    )
+    .await;
+    assert_eq!(looks[..2], ["+none", "+none"]);
+    assert_eq!(audited(&dir).len(), before);
+
+    // Where it cannot be written down, it is not done.
+    trail.fill_up();
+    let added = lines(&mut client, "ADDJOB q x 0 DELAY 100\r\n", 1).await;
+    bench.calls();
+    let late = &added[0][1..];
+    for command in ["ENQUEUE", "DEQUEUE", "DELJOB", "AUXO.KICK", "AUXO.CANCEL"] {
+        let refused = lines(&mut client, &format!("{command} {late}\r\n"), 1).await;
+        assert!(
+            refused[0].starts_with("-UNAVAILABLE the audit log"),
+            "{refused:?}"
+        );
+    }
+    let refused = lines(&mut client, "PAUSE q in\r\n", 1).await;
+    assert!(
+        refused[0].starts_with("-UNAVAILABLE the audit log"),
+        "{refused:?}"
+    );
+    assert_eq!(bench.calls(), [("queues", 1)]);
+}
+
+#[tokio::test]
+async fn a_user_is_the_token_by_its_name_or_id_and_any_other_is_a_wrong_password() {
+    let (bench, secrets, _, _dir) = guarded(&[&["admin:*"]]);
+    let secret = &secrets[0];
+    let id = secret.split('_').nth(1).unwrap();
+    let mut client = bench.connect();
+    let row = format!("AUTH default auxo_{id}_wrong\r\n");
+    let wrong = lines(&mut client, &row, 1).await;
+    for user in ["default", "t", id] {
+        let row = format!("AUTH {user} {secret}\r\nPING\r\n");
+        assert_eq!(
+            lines(&mut client, &row, 2).await,
+            ["+OK", "+PONG"],
+            "{user}"
+        );
+        let row = format!("HELLO 2 AUTH {user} {secret}\r\n");
+        assert_eq!(lines(&mut client, &row, 26).await[0], "*14", "{user}");
+    }
+    // A right token under a wrong name is told, and counted, like a wrong one.
+    let mut stranger = bench.connect();
+    for user in ["T", "ops", "Default"] {
+        let row = format!("AUTH {user} {secret}\r\nPING\r\n");
+        let refused = lines(&mut stranger, &row, 2).await;
+        assert_eq!(refused[0], wrong[0], "{user}");
+        assert!(refused[1].starts_with("-NOAUTH "), "{user}: {refused:?}");
+    }
+    let row = format!("HELLO 3 AUTH ops {secret}\r\n");
+    assert_eq!(lines(&mut stranger, &row, 1).await, wrong);
+    let many = lines(&mut stranger, &format!("AUTH ops {secret}\r\n"), 1).await;
+    assert!(many[0].starts_with("-RATE_LIMITED "), "{many:?}");
 }

@@ -7,6 +7,8 @@ use axum::extract::State;
 
 use super::ok;
 use crate::app::App;
+use crate::auth::Caller;
+use crate::calls;
 use crate::extract::Body;
 use crate::problem::Answer;
 use crate::schema;
@@ -19,7 +21,8 @@ use crate::schema;
     security((), ("token" = ["admin:*"])),
     responses((status = 200, description = "what was found", body = schema::Audit))
 )]
-pub async fn audit(State(app): State<Arc<App>>, body: Body) -> Answer {
+pub async fn audit(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
     body.nothing()?;
-    ok(&show::audit(&app.service.audit().await?))
+    let audit = calls::stores::audit(&app, &caller).await?;
+    ok(&show::audit(&audit))
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use auxo_core::json::{read, show};
 use axum::extract::State;
 
-use super::jobs::steer_own;
 use super::ok;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls;
 use crate::extract::Body;
 use crate::problem::Answer;
 use crate::schema;
@@ -26,8 +26,6 @@ use crate::schema;
 pub async fn bulk(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
     let order = read::order(&body.bytes)?;
     let mode = order.mode;
-    ok(&show::steered(
-        &steer_own(&app, &caller, order).await?,
-        mode,
-    ))
+    let steered = calls::jobs::steer(&app, &caller, order).await?;
+    ok(&show::steered(&steered, mode))
 }

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::{Action, Mode, Order, Steered, Target, Which};
-use auxo_core::explain::Watch;
+use auxo_core::engine::{Action, Mode, Order, Target, Which};
 use auxo_core::json::{read, show};
-use auxo_core::{Code, Error, JobId, refusal};
+use auxo_core::{Error, JobId, QueueName};
 use axum::extract::State;
-use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{ok, single};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Body, InQueueKey, Names, Pairs};
+use crate::calls;
+use crate::extract::{Body, Names, Pairs};
 use crate::problem::Answer;
 use crate::schema;
-use crate::trail::Move;
 
 /// List and search jobs
 ///
@@ -53,8 +51,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller, Pairs(pairs): Pai
             return Err(Error::bad_request("header: the same name is there twice").into());
         }
     }
-    caller.check_filter(query.filter.queue.as_ref())?;
-    ok(&show::page(&app.service.list(query).await?))
+    ok(&show::page(&calls::jobs::list(&app, &caller, query).await?))
 }
 
 /// Show a job with its timeline
@@ -68,11 +65,8 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller, Pairs(pairs): Pai
 )]
 pub async fn show(State(app): State<Arc<App>>, caller: Caller, Names(id): Names<String>) -> Answer {
     let id: JobId = id.parse()?;
-    let job = app.service.find(Which::Id(id)).await?;
-    match job.filter(|job| caller.may(&job.queue)) {
-        Some(job) => ok(&show::job(&job)),
-        None => Err(refusal::no_job(id).into()),
-    }
+    let job = calls::jobs::find(&app, &caller, Which::Id(id)).await?;
+    ok(&show::job(&job))
 }
 
 /// Show the job that has a key
@@ -84,14 +78,14 @@ pub async fn show(State(app): State<Arc<App>>, caller: Caller, Names(id): Names<
         (status = 404, description = "no job has the key", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn show_key(State(app): State<Arc<App>>, InQueueKey(queue, key): InQueueKey) -> Answer {
-    match app.service.find(Which::Key(queue.clone(), key)).await? {
-        Some(job) => ok(&show::job(&job)),
-        None => {
-            let message = format!("no job in queue {queue} has this key");
-            Err(Error::new(Code::NotFound, message).into())
-        }
-    }
+pub async fn show_key(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Names((queue, key)): Names<(String, String)>,
+) -> Answer {
+    let which = Which::Key(QueueName::new(&queue)?, key);
+    let job = calls::jobs::find(&app, &caller, which).await?;
+    ok(&show::job(&job))
 }
 
 /// Say why a job is not running
@@ -105,12 +99,8 @@ pub async fn explain(
     caller: Caller,
     Names(id): Names<String>,
 ) -> Answer {
-    let id: JobId = id.parse()?;
-    let explanation = match own(&app, &caller, id).await? {
-        true => app.service.explain(Which::Id(id)).await?,
-        // What is said of a job that never was.
-        false => auxo_core::explain::explain(None, None, unwatched(&app)),
-    };
+    let which = Which::Id(id.parse()?);
+    let explanation = calls::jobs::explain(&app, &caller, which).await?;
     ok(&show::explanation(&explanation))
 }
 
@@ -122,10 +112,12 @@ pub async fn explain(
 )]
 pub async fn explain_key(
     State(app): State<Arc<App>>,
-    InQueueKey(queue, key): InQueueKey,
+    caller: Caller,
+    Names((queue, key)): Names<(String, String)>,
 ) -> Answer {
-    let which = Which::Key(queue, key);
-    ok(&show::explanation(&app.service.explain(which).await?))
+    let which = Which::Key(QueueName::new(&queue)?, key);
+    let explanation = calls::jobs::explain(&app, &caller, which).await?;
+    ok(&show::explanation(&explanation))
 }
 
 /// Make a dead or scheduled job ready now
@@ -211,67 +203,12 @@ pub async fn delete(
     steer(&app, &caller, id.parse()?, Action::Delete).await
 }
 
-fn unwatched(app: &App) -> Watch {
-    let now = app.service.now();
-    Watch { since: None, now }
-}
-
 async fn steer(app: &App, caller: &Caller, id: JobId, action: Action) -> Answer {
     let order = Order {
         target: Target::Jobs(vec![id]),
         action,
         mode: Mode::Act,
     };
-    let state = single(steer_own(app, caller, order).await?.results)?;
+    let state = single(calls::jobs::steer(app, caller, order).await?.results)?;
     ok(&json!({ "id": id.to_string(), "state": state.as_str() }))
-}
-
-/// Whether a job is in a queue of the caller. Of one that is not it is said what is said of a job that never was, so that
-/// nobody learns of jobs by trying their ids.
-async fn own(app: &App, caller: &Caller, id: JobId) -> Result<bool, Error> {
-    if caller.may_everywhere() {
-        return Ok(true);
-    }
-    let job = app.service.find(Which::Id(id)).await?;
-    Ok(job.is_some_and(|job| caller.may(&job.queue)))
-}
-
-/// Moves jobs, as far as they are in queues of the caller, and writes it down.
-pub async fn steer_own(app: &App, caller: &Caller, order: Order) -> Result<Steered, Error> {
-    if let Target::Matching(query) = &order.target {
-        caller.check_filter(query.filter.queue.as_ref())?;
-    }
-    if order.mode == Mode::DryRun {
-        return steer_visible(app, caller, order).await;
-    }
-    let what = Move::order(&order);
-    let steer = steer_visible(app, caller, order);
-    app.trail
-        .noted(caller, what, steer, |steered| steered.moved)
-        .await
-}
-
-async fn steer_visible(app: &App, caller: &Caller, order: Order) -> Result<Steered, Error> {
-    let ids = match &order.target {
-        Target::Jobs(ids) if !caller.may_everywhere() => ids.clone(),
-        _ => return app.service.steer(order).await,
-    };
-    let owned = join_all(ids.iter().map(|id| own(app, caller, *id))).await;
-    let owned: Vec<bool> = owned.into_iter().collect::<Result<_, _>>()?;
-    let mine = ids.iter().zip(&owned).filter(|(_, own)| **own);
-    let order = Order {
-        target: Target::Jobs(mine.map(|(id, _)| *id).collect()),
-        ..order
-    };
-    let mut steered = match order.target == Target::Jobs(Vec::new()) {
-        true => Steered::default(),
-        false => app.service.steer(order).await?,
-    };
-    let mut results = std::mem::take(&mut steered.results).into_iter();
-    let result = |(id, own): (&JobId, bool)| match own {
-        true => results.next(),
-        false => Some(Err(refusal::no_job(*id))),
-    };
-    steered.results = ids.iter().zip(owned).filter_map(result).collect();
-    Ok(steered)
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use auxo_core::json::{read, show};
-use auxo_core::{Code, Error};
 use axum::extract::State;
 
 use super::ok;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls;
 use crate::extract::Body;
 use crate::problem::Answer;
 use crate::schema;
@@ -25,26 +25,9 @@ use crate::schema;
 )]
 pub async fn lease(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
     let ask = read::ask(&body.bytes)?;
-    for queue in &ask.queues {
-        caller.check(queue)?;
-    }
-    // A waiting call may wait for a minute; its body need not take room for so long.
+    // It may wait for long, and what it asked for is known.
     drop(body);
-    let names = u32::try_from(ask.queues.len()).unwrap_or(u32::MAX);
-    let _room = app
-        .names
-        .clone()
-        .try_acquire_many_owned(names)
-        .map_err(|_| {
-            let message = "too many calls wait in too many queues; name fewer, or try again";
-            Error::new(Code::Unavailable, message)
-        })?;
-    let jobs = tokio::select! {
-        biased;
-        jobs = app.service.lease(ask) => jobs?,
-        // Dropping the call gives back what it was about to return.
-        () = app.stopped() => Vec::new(),
-        () = app.auth.revoked(caller.identity()) => Vec::new(),
-    };
-    ok(&show::leases(&jobs))
+    ok(&show::leases(
+        &calls::leases::lease(&app, &caller, ask).await?,
+    ))
 }

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use auxo_core::JobId;
 use auxo_core::json::passage as json;
 use auxo_core::json::read;
-use auxo_core::passage::{Adopted, Departure, Step};
+use auxo_core::passage::Departure;
 use axum::extract::State;
 
 use super::ok;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls;
 use crate::extract::{Body, InQueue, Pairs};
 use crate::problem::Answer;
 use crate::schema;
-use crate::trail::Move;
 
 /// Show jobs with their whole life, to move them to another store
 ///
@@ -30,6 +29,7 @@ use crate::trail::Move;
 )]
 pub async fn passages(
     State(app): State<Arc<App>>,
+    caller: Caller,
     InQueue(queue): InQueue,
     Pairs(pairs): Pairs,
 ) -> Answer {
@@ -40,9 +40,8 @@ pub async fn passages(
         cursor,
         limit,
     };
-    ok(&json::show_passages(
-        &app.service.passages(departure).await?,
-    ))
+    let passages = calls::stores::passages(&app, &caller, departure).await?;
+    ok(&json::show_passages(&passages))
 }
 
 /// Remove jobs that are at another store now
@@ -61,11 +60,7 @@ pub async fn depart(
     body: Body,
 ) -> Answer {
     let jobs = json::read_leaving(&body.bytes, app.service.limits().batch)?;
-    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-    let what = Move::new("depart").queue(&queue).jobs(&ids);
-    let depart = app.service.depart(queue, jobs);
-    let left = |departed: &Vec<_>| departed.iter().filter(|job| Result::is_ok(job)).count() as u64;
-    let departed = app.trail.noted(&caller, what, depart, left).await?;
+    let departed = calls::stores::depart(&app, &caller, queue, jobs).await?;
     ok(&json::show_departed(&departed))
 }
 
@@ -89,18 +84,6 @@ pub async fn adopt(
     body: Body,
 ) -> Answer {
     let adoption = json::read_adoption(queue, &body.bytes, app.service.limits().batch)?;
-    let what = Move::new("adopt").queue(&adoption.queue);
-    let what = match &adoption.step {
-        // Nothing is changed by looking.
-        Step::Look => return ok(&json::show_adopted(&app.service.adopt(adoption).await?)),
-        Step::Jobs(jobs) => what.with("step", "jobs").with("count", jobs.len()),
-        Step::Begin => what.with("step", "begin"),
-        Step::Leave => what.with("step", "leave"),
-        Step::Stay => what.with("step", "stay"),
-        Step::End => what.with("step", "end"),
-    };
-    let adopt = app.service.adopt(adoption);
-    let taken = |adopted: &Adopted| adopted.results.iter().flatten().count() as u64;
-    let adopted = app.trail.noted(&caller, what, adopt, taken).await?;
+    let adopted = calls::stores::adopt(&app, &caller, adoption).await?;
     ok(&json::show_adopted(&adopted))
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::Change;
-use auxo_core::json::{read, show, write};
-use auxo_core::queue::{self, QueueConfig, QueueInfo};
-use auxo_core::{Code, Error, QueueName, State as JobState, text};
+use auxo_core::json::{read, show};
+use auxo_core::queue::QueueConfig;
+use auxo_core::{Error, QueueName, State as JobState, text};
 use axum::extract::State;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,10 +13,10 @@ use serde_json::json;
 use super::{listed, ok};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls;
 use crate::extract::{Body, InQueue};
 use crate::problem::Answer;
 use crate::schema;
-use crate::trail::Move;
 
 /// Show all queues
 #[utoipa::path(
@@ -25,9 +24,8 @@ use crate::trail::Move;
     security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the queues in the order of their names", body = schema::Queues))
 )]
-pub async fn list(State(app): State<Arc<App>>) -> Answer {
-    let _turn = app.listing.lock().await;
-    let queues = app.service.queues(None).await?;
+pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    let queues = calls::queues::list(&app, &caller, None).await?;
     listed("queues", queues.iter().map(show::queue))
 }
 
@@ -40,8 +38,9 @@ pub async fn list(State(app): State<Arc<App>>) -> Answer {
         (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn show(State(app): State<Arc<App>>, InQueue(queue): InQueue) -> Answer {
-    ok(&show::queue(&existing(&app, queue).await?))
+pub async fn show(State(app): State<Arc<App>>, caller: Caller, InQueue(queue): InQueue) -> Answer {
+    let info = calls::queues::show(&app, &caller, queue).await?;
+    ok(&show::queue(&info))
 }
 
 /// Change a queue's settings, and make the queue if need be
@@ -62,11 +61,9 @@ pub async fn set(
     InQueue(queue): InQueue,
     body: Body,
 ) -> Answer {
-    let _alone = app.changing.lock().await;
-    let base = look(&app, queue.clone()).await?;
-    let base = base.map(|info| info.config).unwrap_or_default();
-    let config = read::queue_config(&body.bytes, base)?;
-    change(&app, &caller, "set_queue", queue, config).await
+    let change = |base| read::queue_config(&body.bytes, base);
+    let info = calls::queues::set(&app, &caller, queue, change).await?;
+    ok(&show::queue(&info))
 }
 
 /// Pause a queue: no jobs in, none out
@@ -75,7 +72,7 @@ pub async fn set(
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", tag = "queues",
     security((), ("token" = ["operate:{queue}"])),
-    request_body = Option<schema::Side>,
+    request_body = Option<schema::Pause>,
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
         (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
@@ -109,31 +106,6 @@ pub async fn resume(
     set_paused(&app, &caller, queue, &body, false).await
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum What {
-    In,
-    Out,
-    Both,
-}
-
-impl From<What> for queue::Side {
-    fn from(what: What) -> queue::Side {
-        match what {
-            What::In => queue::Side::In,
-            What::Out => queue::Side::Out,
-            What::Both => queue::Side::Both,
-        }
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Side {
-    what: Option<What>,
-    r#for: Option<String>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Purge {
@@ -147,20 +119,18 @@ async fn set_paused(
     body: &Body,
     paused: bool,
 ) -> Answer {
-    let Side { what, r#for } = optional(body)?;
-    let side = what.map(queue::Side::from);
-    let _alone = app.changing.lock().await;
-    let mut config = existing(app, queue.clone()).await?.config;
-    match r#for {
-        Some(_) if !paused => {
-            let text = "for: a queue is not resumed for a time";
-            return Err(Error::bad_request(text).into());
+    let read::Pause { side, span } = read::pause(&body.bytes)?;
+    let change = |config: &mut QueueConfig| match span {
+        Some(_) if !paused => Err(Error::bad_request("for: a queue is not resumed for a time")),
+        Some(span) => config.pause_for(side, span),
+        None => {
+            config.set_paused(side.unwrap_or_default(), paused);
+            Ok(())
         }
-        Some(span) => config.pause_for(side, text::parse_duration(&span)?)?,
-        None => config.set_paused(side.unwrap_or_default(), paused),
-    }
+    };
     let call = if paused { "pause" } else { "resume" };
-    change(app, caller, call, queue, config).await
+    let info = calls::queues::change(app, caller, call, queue, change).await?;
+    ok(&show::queue(&info))
 }
 
 /// Delete a queue's jobs, except those that are leased
@@ -180,14 +150,7 @@ pub async fn purge(
 ) -> Answer {
     let states = optional::<Purge>(&body)?.states.unwrap_or_default();
     let states: Result<Vec<JobState>, Error> = states.iter().map(|state| state.parse()).collect();
-    let states = states?;
-    let named: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    let what = Move::new("purge").queue(&queue).with("states", named);
-    let purge = app.service.purge(queue, states, |_| ());
-    let purged = app
-        .trail
-        .noted(&caller, what, purge, |purged| *purged)
-        .await?;
+    let purged = calls::queues::purge(&app, &caller, queue, states?).await?;
     ok(&json!({ "purged": purged }))
 }
 
@@ -207,29 +170,4 @@ fn optional<T: Default + DeserializeOwned>(body: &Body) -> Result<T, Error> {
         error.truncate(error.floor_char_boundary(200));
         Error::bad_request(format!("the body: {error}"))
     })
-}
-
-async fn look(app: &App, queue: QueueName) -> Result<Option<QueueInfo>, Error> {
-    let found = app.service.queues(Some(vec![queue])).await?;
-    Ok(found.into_iter().next())
-}
-
-async fn existing(app: &App, queue: QueueName) -> Result<QueueInfo, Error> {
-    let missing = format!("there is no queue {queue}");
-    let found = look(app, queue).await?;
-    found.ok_or_else(|| Error::new(Code::NotFound, missing))
-}
-
-async fn change(
-    app: &App,
-    caller: &Caller,
-    call: &str,
-    queue: QueueName,
-    config: QueueConfig,
-) -> Answer {
-    let what = Move::new(call).queue(&queue);
-    let what = what.with("settings", write::queue_config(&config));
-    let change = app.service.change(Change::Queue(queue.clone(), config));
-    app.trail.noted(caller, what, change, |()| 1).await?;
-    ok(&show::queue(&existing(app, queue).await?))
 }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::Change;
 use auxo_core::json::{read, show};
-use auxo_core::schedule::Schedule;
-use auxo_core::{Code, Error};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -13,10 +10,10 @@ use axum::response::IntoResponse;
 use super::{listed, ok};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls;
 use crate::extract::{Body, Names, Pairs};
 use crate::problem::Answer;
 use crate::schema;
-use crate::trail::Move;
 
 /// Show all schedules
 #[utoipa::path(
@@ -24,9 +21,8 @@ use crate::trail::Move;
     security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the schedules in the order of their names", body = schema::Schedules))
 )]
-pub async fn list(State(app): State<Arc<App>>) -> Answer {
-    let _turn = app.listing.lock().await;
-    let all = app.service.catalog().await?.schedules;
+pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    let all = calls::schedules::list(&app, &caller).await?;
     listed("schedules", all.iter().map(show::schedule))
 }
 
@@ -44,7 +40,8 @@ pub async fn show(
     caller: Caller,
     Names(name): Names<String>,
 ) -> Answer {
-    ok(&show::schedule(&find(&app, &caller, &name).await?))
+    let schedule = calls::schedules::find(&app, &caller, &name).await?;
+    ok(&show::schedule(&schedule))
 }
 
 /// Add or replace a schedule
@@ -63,30 +60,8 @@ pub async fn set(
     body: Body,
 ) -> Answer {
     let change = read::schedule_change(&name, &body.bytes)?;
-    let mut what = Move::new("set_schedule").with("name", &*name);
-    if let Change::Schedule(schedule) | Change::Arm(schedule) = &change {
-        caller.check(&schedule.queue)?;
-        what = what.queue(&schedule.queue);
-    }
-    let _alone = app.changing.lock().await;
-    check_replaced(&app, &caller, &name).await?;
-    let change = app.service.change(change);
-    app.trail.noted(&caller, what, change, |()| 1).await?;
-    ok(&show::schedule(&find(&app, &caller, &name).await?))
-}
-
-/// Refuses to take the place of a schedule in a queue that is not the caller's.
-async fn check_replaced(app: &App, caller: &Caller, name: &str) -> Result<(), Error> {
-    if caller.may_everywhere() {
-        return Ok(());
-    }
-    match look(app, name).await? {
-        Some(old) if !caller.may(&old.queue) => Err(Error::new(
-            Code::Forbidden,
-            "another schedule has this name, and this token may not change it; choose another name",
-        )),
-        _ => Ok(()),
-    }
+    let schedule = calls::schedules::put(&app, &caller, change).await?;
+    ok(&show::schedule(&schedule))
 }
 
 /// Remove a schedule
@@ -114,26 +89,6 @@ pub async fn delete(
     body.nothing()?;
     let pairs = pairs.iter().map(|(name, value)| (&**name, &**value));
     let change = read::unschedule(name.clone(), pairs)?;
-    let _alone = app.changing.lock().await;
-    if !caller.may_everywhere() {
-        find(&app, &caller, &name).await?;
-    }
-    let what = Move::new("delete_schedule").with("name", &*name);
-    let change = app.service.change(change);
-    app.trail.noted(&caller, what, change, |()| 1).await?;
+    calls::schedules::delete(&app, &caller, &name, change).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-/// A schedule in a queue of the caller.
-async fn find(app: &App, caller: &Caller, name: &str) -> Result<Schedule, Error> {
-    let found = look(app, name).await?;
-    let found = found.filter(|schedule| caller.may(&schedule.queue));
-    found.ok_or_else(|| Error::new(Code::NotFound, "there is no schedule with this name"))
-}
-
-async fn look(app: &App, name: &str) -> Result<Option<Schedule>, Error> {
-    // It is found in a copy of all of them.
-    let _turn = app.listing.lock().await;
-    let all = app.service.catalog().await?.schedules;
-    Ok(all.into_iter().find(|schedule| schedule.name == name))
 }

@@ -1,17 +1,16 @@
 //! How leases end and go on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use auxo_core::engine::{Extend, Settle, Which};
 use auxo_core::json::read::{self, Batch};
 use auxo_core::json::show;
-use auxo_core::{Error, Token, refusal};
 use axum::extract::State;
-use futures_util::future::join_all;
 
 use super::{ok, single};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls::leases;
 use crate::extract::Body;
 use crate::problem::Answer;
 use crate::schema;
@@ -29,16 +28,15 @@ use crate::schema;
     )
 )]
 pub async fn settle(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
-    let token = |item: &Settle| item.token;
+    let known = HashSet::new();
     match read::settles(&body.bytes, app.service.limits().batch)? {
         Batch::One(item) => {
-            let items = own(&app, &caller, vec![Ok(item?)], token).await?;
-            let settled = single(app.service.settle_each(items).await?)?;
+            let items = vec![Ok(item?)];
+            let settled = single(leases::settle(&app, &caller, items, &known).await?)?;
             ok(&show::settled(&settled))
         }
         Batch::Many(items) => {
-            let items = own(&app, &caller, items, token).await?;
-            let answers = app.service.settle_each(items).await?;
+            let answers = leases::settle(&app, &caller, items, &known).await?;
             ok(&show::results(&answers, show::settled))
         }
     }
@@ -58,45 +56,16 @@ pub async fn settle(State(app): State<Arc<App>>, caller: Caller, body: Body) -> 
     )
 )]
 pub async fn extend(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Answer {
-    let token = |item: &Extend| item.token;
+    let known = HashSet::new();
     match read::extends(&body.bytes, app.service.limits().batch)? {
         Batch::One(item) => {
-            let items = own(&app, &caller, vec![Ok(item?)], token).await?;
-            let extended = single(app.service.extend_each(items).await?)?;
+            let items = vec![Ok(item?)];
+            let extended = single(leases::extend(&app, &caller, items, &known).await?)?;
             ok(&show::extended(&extended))
         }
         Batch::Many(items) => {
-            let items = own(&app, &caller, items, token).await?;
-            let answers = app.service.extend_each(items).await?;
+            let answers = leases::extend(&app, &caller, items, &known).await?;
             ok(&show::results(&answers, show::extended))
         }
     }
-}
-
-/// The items whose leases are in queues of the caller; of the others it is said what is said of a lease that never was.
-///
-/// Whoever has the token of a lease got it from us, but perhaps by way of another. So the queue is looked up, which is one look
-/// at the job for each item, unless the caller may lease everywhere.
-async fn own<T>(
-    app: &App,
-    caller: &Caller,
-    items: Vec<Result<T, Error>>,
-    token: impl Fn(&T) -> Token,
-) -> Result<Vec<Result<T, Error>>, Error> {
-    if caller.may_everywhere() {
-        return Ok(items);
-    }
-    let look = async |item: Result<T, Error>| {
-        let Ok(item) = item else {
-            return Ok(item);
-        };
-        let id = token(&item).job;
-        let job = app.service.find(Which::Id(id)).await?;
-        let own = job.is_some_and(|job| caller.may(&job.queue));
-        Ok(own.then_some(item).ok_or_else(|| refusal::lease_lost(id)))
-    };
-    join_all(items.into_iter().map(look))
-        .await
-        .into_iter()
-        .collect()
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use auxo_core::engine::Change;
 use auxo_core::json::{read, show};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,10 +11,10 @@ use serde_json::json;
 use super::{listed, ok};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls;
 use crate::extract::{Body, Names};
 use crate::problem::Answer;
 use crate::schema;
-use crate::trail::Move;
 
 /// Show all subscriptions
 #[utoipa::path(
@@ -23,9 +22,8 @@ use crate::trail::Move;
     security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the subscriptions of all topics", body = schema::Subscriptions))
 )]
-pub async fn list(State(app): State<Arc<App>>) -> Answer {
-    let _turn = app.listing.lock().await;
-    let all = app.service.catalog().await?.subscriptions;
+pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    let all = calls::topics::list(&app, &caller).await?;
     listed("subscriptions", all.iter().map(show::subscription))
 }
 
@@ -43,12 +41,7 @@ pub async fn subscribe(
     body: Body,
 ) -> Answer {
     let subscription = read::subscription(&topic, &name, &body.bytes)?;
-    let what = Move::new("subscribe")
-        .queue(&subscription.queue)
-        .with("topic", &*topic)
-        .with("name", &*name);
-    let change = app.service.change(Change::Subscribe(subscription.clone()));
-    app.trail.noted(&caller, what, change, |()| 1).await?;
+    calls::topics::subscribe(&app, &caller, subscription.clone()).await?;
     ok(&show::subscription(&subscription))
 }
 
@@ -70,11 +63,7 @@ pub async fn unsubscribe(
     body: Body,
 ) -> Answer {
     body.nothing()?;
-    let what = Move::new("unsubscribe")
-        .with("topic", &*topic)
-        .with("name", &*name);
-    let change = app.service.change(Change::Unsubscribe(topic, name));
-    app.trail.noted(&caller, what, change, |()| 1).await?;
+    calls::topics::unsubscribe(&app, &caller, topic, name).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -91,11 +80,12 @@ pub async fn unsubscribe(
 )]
 pub async fn publish(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Names(topic): Names<String>,
     body: Body,
 ) -> Answer {
     let message = read::message(&topic, &body.bytes)?;
-    let pushed = app.service.publish(message).await?;
+    let pushed = calls::topics::publish(&app, &caller, message).await?;
     let jobs: Vec<_> = pushed.iter().map(show::pushed).collect();
     ok(&json!({ "jobs": jobs }))
 }

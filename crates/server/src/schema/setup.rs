@@ -36,6 +36,10 @@ pub struct QueueConfig {
     paused_in: Option<bool>,
     /// Hands out nothing.
     paused_out: Option<bool>,
+    /// Hands out nothing before then.
+    paused_until: Option<Moment>,
+    /// The same, said as a span from now on; never shown. Not beside `paused_until`.
+    paused_for: Option<Span>,
     /// The most jobs that wait, are leased or dead at once.
     max_jobs: Option<u64>,
     /// The most payload bytes of these jobs: a number, or a text such as "64MiB".
@@ -93,6 +97,15 @@ pub struct Books {
 #[serde(deny_unknown_fields)]
 pub struct Side {
     what: Option<What>,
+}
+
+/// Which side of a queue, as for a resume, and for how long.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    what: Option<What>,
+    /// Only for so long, and only what is handed out: not beside `what` if that is `in`.
+    r#for: Option<Span>,
 }
 
 #[derive(ToSchema)]

@@ -8,8 +8,11 @@ use super::{Any, ItemError, Job, Span, State};
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
-    /// Where to look, in this order.
-    queues: Vec<String>,
+    /// Where to look, in this order. Not beside `job`.
+    queues: Option<Vec<String>>,
+    /// This very job instead, wherever it stands: if it is not due or dead it is kicked first, and neither a pause of its queue
+    /// nor its limits hold it back. It is not waited for.
+    job: Option<String>,
     /// How many jobs at most: 1 unless said.
     max: Option<u32>,
     /// How long to wait when there are none: not at all unless said, 60s at most.

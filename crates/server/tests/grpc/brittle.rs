@@ -58,9 +58,11 @@ impl Engine for Brittle {
         self.engine.settle(items).await
     }
     async fn extend(&self, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+        self.hold().await;
         self.engine.extend(items).await
     }
     async fn find(&self, which: Which) -> Result<Option<Job>> {
+        self.hold().await;
         self.engine.find(which).await
     }
     async fn list(&self, query: Query) -> Result<Page> {
@@ -68,12 +70,15 @@ impl Engine for Brittle {
         self.engine.list(query).await
     }
     async fn steer(&self, order: Order) -> Result<Steered> {
+        self.hold().await;
         self.engine.steer(order).await
     }
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
+        self.hold().await;
         self.engine.queues(names).await
     }
     async fn change(&self, change: Change) -> Result<()> {
+        self.hold().await;
         self.engine.change(change).await
     }
     async fn catalog(&self) -> Result<Catalog> {

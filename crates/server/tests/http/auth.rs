@@ -317,6 +317,17 @@ async fn a_token_for_some_queues_does_its_work_there_and_only_there() {
         id(push(&worker, "mail.in").await),
         id(push(&admin, "bills").await),
     );
+    // A job that is asked for by its id is in a queue as well.
+    for (job, count) in [(&other, 0), (&mine, 1)] {
+        let ask = json!({ "job": job }).to_string();
+        let leased = guarded.call(&worker, "POST", "/v1/lease", &ask).await;
+        let jobs = leased.json()["jobs"].clone();
+        assert_eq!(jobs.as_array().unwrap().len(), count, "{jobs}");
+        if let Some(token) = jobs[0]["token"].as_str() {
+            let back = json!({ "token": token, "outcome": "release" }).to_string();
+            guarded.call(&worker, "POST", "/v1/settle", &back).await;
+        }
+    }
     let order = json!({ "action": "cancel", "ids": [other, mine, "7"] }).to_string();
     let steered = guarded
         .call(&worker, "POST", "/v1/jobs:bulk", &order)

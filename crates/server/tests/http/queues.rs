@@ -86,6 +86,33 @@ async fn each_side_of_a_queue_is_paused_and_resumed() {
 }
 
 #[tokio::test]
+async fn handing_out_is_paused_for_a_time() {
+    let bench = Bench::start().await;
+    bench.push("q", "{}").await;
+    let until = async |verb: &str, body: &str| {
+        let path = format!("/v1/queues/q/{verb}");
+        let reply = bench.call("POST", &path, body).await;
+        reply.json()["config"]["paused_until"].clone()
+    };
+    let minute = until("pause", r#"{"for":"1m"}"#).await;
+    assert!(minute.is_string(), "{minute}");
+    assert_eq!(
+        until("pause", r#"{"what":"out","for":60000}"#).await,
+        minute
+    );
+    assert_eq!(until("resume", "").await, json!(null));
+    for (verb, body) in [
+        ("pause", r#"{"what":"in","for":"1m"}"#),
+        ("pause", r#"{"for":"11y"}"#),
+        ("resume", r#"{"for":"1m"}"#),
+    ] {
+        let path = format!("/v1/queues/q/{verb}");
+        let reply = bench.call("POST", &path, body).await;
+        reply.problem(400, "bad_request");
+    }
+}
+
+#[tokio::test]
 async fn a_purge_deletes_what_it_names_and_leaves_leased_jobs() {
     let bench = Bench::start().await;
     for body in ["{}", "{}", r#"{"delay":"1h"}"#] {

@@ -5,106 +5,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use auxo_redis::StoreUrl;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
 use super::super::failure::Failure;
 use super::Flags;
+pub use super::file::Key;
+use super::file::{self, Entry};
 use super::snippet::snippet;
-
-/// A setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    Data,
-    Store,
-    Http,
-    Beanstalk,
-    Resp,
-    Sync,
-    Insecure,
-    Tokens,
-    Audit,
-    TlsCert,
-    TlsSecret,
-    TlsClientCa,
-    Connections,
-    Grace,
-    Node,
-    Log,
-}
-
-impl Key {
-    const ALL: [Key; 16] = [
-        Key::Data,
-        Key::Store,
-        Key::Http,
-        Key::Beanstalk,
-        Key::Resp,
-        Key::Sync,
-        Key::Insecure,
-        Key::Tokens,
-        Key::Audit,
-        Key::TlsCert,
-        Key::TlsSecret,
-        Key::TlsClientCa,
-        Key::Connections,
-        Key::Grace,
-        Key::Node,
-        Key::Log,
-    ];
-
-    /// Its name in the file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Key::Data => "data",
-            Key::Store => "store",
-            Key::Http => "http",
-            Key::Beanstalk => "beanstalk",
-            Key::Resp => "resp",
-            Key::Sync => "sync",
-            Key::Insecure => "insecure",
-            Key::Tokens => "tokens",
-            Key::Audit => "audit",
-            Key::TlsCert => "tls_cert",
-            Key::TlsSecret => "tls_key",
-            Key::TlsClientCa => "tls_client_ca",
-            Key::Connections => "connections",
-            Key::Grace => "grace",
-            Key::Node => "node",
-            Key::Log => "log",
-        }
-    }
-
-    /// Its flag.
-    fn flag(self) -> String {
-        format!("--{}", self.as_str().replace('_', "-"))
-    }
-
-    fn variable(self) -> String {
-        format!("AUXO_{}", self.as_str().to_uppercase())
-    }
-
-    fn default(self) -> &'static str {
-        match self {
-            Key::Data => "./auxo-data",
-            Key::Store
-            | Key::Tokens
-            | Key::Audit
-            | Key::TlsCert
-            | Key::TlsSecret
-            | Key::TlsClientCa => "",
-            Key::Http => "127.0.0.1:8000",
-            Key::Beanstalk => "127.0.0.1:11300",
-            Key::Resp => "127.0.0.1:7711",
-            Key::Sync => "always",
-            Key::Insecure => "false",
-            Key::Connections => "10000",
-            Key::Grace => "30s",
-            Key::Node => "",
-            Key::Log => "info",
-        }
-    }
-}
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,38 +172,9 @@ fn open(named: Option<&Path>) -> Result<Option<File>, Failure> {
 }
 
 fn read(file: &File) -> Result<Vec<(Key, Value)>, Failure> {
-    let table = DeTable::parse(&file.text)
-        .map_err(|error| file.wrong(error.span().unwrap_or(0..0), error.message()))?;
-    let entries = table.get_ref().iter();
-    entries
-        .map(|(name, value)| entry(file, name, value))
-        .collect()
-}
-
-fn entry(
-    file: &File,
-    name: &Spanned<impl AsRef<str>>,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<(Key, Value), Failure> {
-    let word = name.get_ref().as_ref();
-    let Some(key) = Key::ALL.into_iter().find(|key| key.as_str() == word) else {
-        let known = Key::ALL.map(Key::as_str).join(", ");
-        let message = format!("unknown setting; known are {known}");
-        return Err(file.wrong(name.span(), &message));
-    };
-    let text = match value.get_ref() {
-        DeValue::String(text) => text.to_string(),
-        DeValue::Boolean(flag) => flag.to_string(),
-        DeValue::Integer(number) => number.as_str().to_owned(),
-        other => {
-            let message = format!(
-                "{word}: expected a text, not a value of type {}",
-                other.type_str()
-            );
-            return Err(file.wrong(value.span(), &message));
-        }
-    };
-    Ok((key, (text, Origin::File(value.span()))))
+    let entries = file::read(&file.text).map_err(|wrong| file.wrong(wrong.at, &wrong.message))?;
+    let value = |entry: Entry| (entry.key, (entry.text, Origin::File(entry.at)));
+    Ok(entries.into_iter().map(value).collect())
 }
 
 /// Tells of variables that look like settings and are none. Not an error: Kubernetes sets `AUXO_SERVICE_HOST` and the like

@@ -46,6 +46,10 @@ impl Held {
         self.leases.is_empty()
     }
 
+    pub fn contains(&self, token: Token) -> bool {
+        self.leases.contains_key(&token)
+    }
+
     pub fn insert(&mut self, token: Token, deadline: Timestamp) {
         let lease = Lease {
             since: Instant::now(),

@@ -1,6 +1,6 @@
 //! One stream of a worker, from its first message to its end.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ use tonic::{Status, Streaming};
 
 use super::held::Held;
 use crate::app::App;
-use crate::grpc::outlet;
-use crate::grpc::workers::room_for_names;
+use crate::auth::Caller;
+use crate::calls::leases;
+use crate::grpc::{outlet, revoked};
 
 /// The most credit that a worker may have at once.
 const MOST_CREDIT: u32 = 10_000;
@@ -94,6 +95,7 @@ fn weight(leased: &v1::Leased) -> usize {
 /// The state of a stream.
 pub struct Session {
     app: Arc<App>,
+    caller: Caller,
     inbound: Streaming<v1::WorkRequest>,
     outlet: mpsc::Sender<Result<v1::WorkResponse, Status>>,
     held: Held,
@@ -115,6 +117,7 @@ pub struct Session {
 impl Session {
     pub fn new(
         app: Arc<App>,
+        caller: Caller,
         inbound: Streaming<v1::WorkRequest>,
         outlet: mpsc::Sender<Result<v1::WorkResponse, Status>>,
     ) -> Session {
@@ -122,6 +125,7 @@ impl Session {
         Session {
             held: Held::new(app.grpc.cancels.clone(), tell),
             app,
+            caller,
             inbound,
             outlet,
             cancelled,
@@ -154,6 +158,8 @@ impl Session {
         let (ask, _room) = self.start().await?;
         let (app, outlet) = (self.app.clone(), self.outlet.clone());
         let mut stopped = pin!(app.stopped());
+        let identity = self.caller.identity().clone();
+        let mut over = pin!(app.auth.revoked(&identity));
         let (mut leasing, mut settling, mut extending) = (None, None, None);
         let mut look = interval_at(Instant::now() + LOOK, LOOK);
         let mut beat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
@@ -170,6 +176,7 @@ impl Session {
                 biased;
                 // The worker is gone.
                 () = outlet.closed() => return Ok(()),
+                () = &mut over => return Err(revoked()),
                 permit = outlet.reserve(), if !self.outbox.is_empty() => {
                     if let Ok(permit) = permit {
                         permit.send(Ok(self.outbox.take()));
@@ -214,8 +221,9 @@ impl Session {
         let ask = ask.map_err(refused)?;
         let limits = self.app.service.limits();
         limits.check_ask(&ask).map_err(refused)?;
+        self.caller.check_all(&ask.queues).map_err(refused)?;
         let wait = limits.wait;
-        let room = room_for_names(&self.app, ask.queues.len()).map_err(refused)?;
+        let room = leases::room_for_names(&self.app, ask.queues.len()).map_err(refused)?;
         let first = v1::WorkRequest {
             start: None,
             ..first
@@ -245,12 +253,12 @@ impl Session {
         }
         let most = self.app.service.limits().batch;
         if settling.is_none() && !self.settles.is_empty() {
-            let (app, items) = (self.app.clone(), first(&mut self.settles, most));
-            *settling = Some(settle(app, items).boxed());
+            let items = settles(first(&mut self.settles, most));
+            *settling = Some(self.settle(items).boxed());
         }
         if extending.is_none() && !self.extends.is_empty() {
-            let (app, items) = (self.app.clone(), first(&mut self.extends, most));
-            *extending = Some(extend(app, items).boxed());
+            let items = settles(first(&mut self.extends, most));
+            *extending = Some(self.extend(items).boxed());
         }
     }
 
@@ -363,6 +371,42 @@ impl Session {
         }
     }
 
+    /// Ends leases, in a step that goes on without the session.
+    fn settle(
+        &self,
+        items: Vec<Result<Settle>>,
+    ) -> impl Future<Output = Answered<Settled>> + Send + 'static {
+        let tokens = tokens(&items, |item| item.token);
+        let (app, caller, known) = (self.app.clone(), self.caller.clone(), self.known(&tokens));
+        async move {
+            let settled = leases::settle(&app, &caller, items, &known);
+            matched(tokens, in_time(&app, settled).await)
+        }
+    }
+
+    /// Prolongs leases, in a step that goes on without the session.
+    fn extend(
+        &self,
+        items: Vec<Result<Extend>>,
+    ) -> impl Future<Output = Answered<Extended>> + Send + 'static {
+        let tokens = tokens(&items, |item| item.token);
+        let (app, caller, known) = (self.app.clone(), self.caller.clone(), self.known(&tokens));
+        async move {
+            let extended = leases::extend(&app, &caller, items, &known);
+            matched(tokens, in_time(&app, extended).await)
+        }
+    }
+
+    /// Those of these leases that the stream holds, which need no look at whose they are. Nobody asks for them if the caller has
+    /// its right everywhere.
+    fn known(&self, tokens: &[Option<Token>]) -> HashSet<Token> {
+        if self.caller.may_everywhere() {
+            return HashSet::new();
+        }
+        let all = tokens.iter().flatten().copied();
+        all.filter(|token| self.held.contains(*token)).collect()
+    }
+
     /// Sends no more jobs, says so, and leaves the worker most of the server's grace to settle what it has.
     async fn stop(&mut self) {
         let unsent = std::mem::take(&mut self.outbox.jobs);
@@ -370,7 +414,7 @@ impl Session {
             token: leased.token,
             outcome: Some(v1::settle::Outcome::Release(v1::settle::Release::default())),
         });
-        let answers = settle(self.app.clone(), items.collect()).await;
+        let answers = self.settle(settles(items.collect())).await;
         for token in answers.into_iter().filter_map(|(token, _)| token) {
             self.held.remove(token);
         }
@@ -402,24 +446,12 @@ fn first<T>(items: &mut Vec<T>, most: usize) -> Vec<T> {
     std::mem::replace(items, rest)
 }
 
-async fn settle(app: Arc<App>, items: Vec<v1::Settle>) -> Answered<Settled> {
-    let items: Vec<Result<Settle>> = settles(items);
-    let tokens = items
+/// The leases of a batch, where they could be read.
+fn tokens<T>(items: &[Result<T>], token: impl Fn(&T) -> Token) -> Vec<Option<Token>> {
+    items
         .iter()
-        .map(|item| item.as_ref().ok().map(|item| item.token));
-    let tokens: Vec<Option<Token>> = tokens.collect();
-    let answers = in_time(&app, app.service.settle_each(items)).await;
-    matched(tokens, answers)
-}
-
-async fn extend(app: Arc<App>, items: Vec<v1::Extend>) -> Answered<Extended> {
-    let items: Vec<Result<Extend>> = settles(items);
-    let tokens = items
-        .iter()
-        .map(|item| item.as_ref().ok().map(|item| item.token));
-    let tokens: Vec<Option<Token>> = tokens.collect();
-    let answers = in_time(&app, app.service.extend_each(items)).await;
-    matched(tokens, answers)
+        .map(|item| item.as_ref().ok().map(&token))
+        .collect()
 }
 
 /// An answer for each item, also when the call failed as a whole.

@@ -1,0 +1,195 @@
+//! Who may send which command of Disque's port. The table has every command that the server says it knows.
+
+use std::sync::Arc;
+
+use auxo_core::{SystemClock, Timestamp};
+use auxo_server::{Auth, Patience, Token, TokenFile};
+use tempfile::TempDir;
+
+use super::bench::{Bench, Caller, Port};
+
+/// What a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Nothing: it says who is asking, or leaves.
+    Nothing,
+    /// Any token.
+    Token,
+    /// This right in the queue `mail`.
+    In(&'static str),
+    /// This right in every queue.
+    Everywhere(&'static str),
+}
+
+use Need::{Everywhere, In, Nothing};
+
+/// `{id}` is a job in `mail` that is ready, `{token}` the lease of one.
+const COMMANDS: &[(&str, Need)] = &[
+    ("ADDJOB mail x 0", In("push")),
+    ("AUXO.PUSH mail x", In("push")),
+    ("GETJOB NOHANG FROM mail", In("lease")),
+    ("ACKJOB {id}", In("lease")),
+    ("FASTACK {id}", In("lease")),
+    ("NACK {id}", In("lease")),
+    ("WORKING {id}", In("lease")),
+    ("AUXO.LEASE FROM mail", In("lease")),
+    ("AUXO.LEASE JOB {id}", In("lease")),
+    ("AUXO.SETTLE {token} ack", In("lease")),
+    ("AUXO.EXTEND {token}", In("lease")),
+    ("ENQUEUE {id}", In("operate")),
+    ("DEQUEUE {id}", In("operate")),
+    ("DELJOB {id}", In("operate")),
+    ("PAUSE mail none", In("operate")),
+    ("AUXO.KICK {id}", In("operate")),
+    ("AUXO.CANCEL {id}", In("operate")),
+    ("PAUSE mail state", In("read")),
+    ("SHOW {id}", In("read")),
+    ("QLEN mail", In("read")),
+    ("QPEEK mail 1", In("read")),
+    ("QSTAT mail", In("read")),
+    ("JSCAN QUEUE mail", In("read")),
+    ("AUXO.JOB {id}", In("read")),
+    ("AUXO.JOB mail key", In("read")),
+    ("AUXO.EXPLAIN {id}", In("read")),
+    ("AUXO.EXPLAIN mail key", In("read")),
+    ("AUXO.QUEUES mail", In("read")),
+    ("JSCAN", Everywhere("read")),
+    ("QSCAN", Everywhere("read")),
+    ("AUXO.QUEUES", Everywhere("read")),
+    ("INFO", Everywhere("read")),
+    ("HELLO", Need::Token),
+    ("PING", Need::Token),
+    ("ECHO x", Need::Token),
+    ("TIME", Need::Token),
+    ("COMMAND COUNT", Need::Token),
+    ("CLIENT ID", Need::Token),
+    ("CONFIG GET save", Need::Token),
+    ("SELECT 0", Need::Token),
+    ("AUTH x", Nothing),
+    ("RESET", Nothing),
+    ("QUIT", Nothing),
+];
+
+const RIGHTS: [&str; 5] = ["push", "lease", "read", "operate", "admin"];
+
+/// A server that wants tokens, and the tokens for some grants.
+async fn guarded(grants: &[String]) -> (Bench, Vec<String>, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = TokenFile::new(dir.path().join("tokens.toml"));
+    let mut secrets = Vec::new();
+    for grant in grants {
+        let allow = vec![grant.parse().unwrap()];
+        let (token, secret) = Token::new("t", allow, Timestamp(0), None).unwrap();
+        file.change(|tokens| Ok((tokens.with(token), ()))).unwrap();
+        secrets.push(secret.reveal().to_owned());
+    }
+    let clock = Arc::new(SystemClock::new(Timestamp(0)));
+    let patience = Patience {
+        delay: std::time::Duration::ZERO,
+        ..Patience::default()
+    };
+    let auth = Auth::open(file, clock, patience).unwrap();
+    let bench = Bench::with(|settings| settings.auth = auth).await;
+    (bench, secrets, dir)
+}
+
+fn known(bench: &Bench, secret: &str) -> Caller {
+    let mut caller = bench.connect(Port::Resp);
+    assert_eq!(caller.ask(format!("AUTH {secret}")), "+OK");
+    caller
+}
+
+/// The command, with a job to be about, and that job.
+fn about_a_job(command: &str, admin: &mut Caller) -> (String, String) {
+    let pushed = admin.ask("AUXO.PUSH mail x");
+    let (_, id) = pushed.split_once("'id' '").unwrap();
+    let id = id.split('\'').next().unwrap();
+    let mut command = command.replace("{id}", id);
+    if command.contains("{token}") {
+        let leased = admin.ask(format!("AUXO.LEASE JOB {id}"));
+        let (_, token) = leased.split_once("'token' '").unwrap();
+        command = command.replace("{token}", token.split('\'').next().unwrap());
+    }
+    (command, id.to_owned())
+}
+
+/// Everything about a job but for times, which are told by two clocks and not always by the same millisecond.
+fn shown(admin: &mut Caller, id: &str) -> String {
+    let shown = admin.ask(format!("AUXO.JOB {id}"));
+    let words = shown.split(' ').filter(|word| !word.starts_with("'20"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_is_in_the_table_and_closed_to_who_shows_no_right_token() {
+    let (bench, secrets, _dir) = guarded(&["admin:*".to_owned()]).await;
+    let mut admin = known(&bench, &secrets[0]);
+    let names = admin.ask("COMMAND LIST");
+    for name in names.trim_matches(['[', ']']).split(' ') {
+        let name = name.trim_matches('\'').to_uppercase();
+        let here = |(command, _): &(&str, Need)| command.split(' ').next() == Some(&name);
+        assert!(COMMANDS.iter().any(here), "{name} is not in the table");
+    }
+    let wrong = format!("{}x", secrets[0]);
+    let (id, _) = secrets[0].rsplit_once('_').unwrap();
+    let unknown = "auxo_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned();
+    let shown = [None, Some(wrong), Some(format!("{id}_")), Some(unknown)];
+    for secret in shown {
+        for (command, need) in COMMANDS {
+            let (command, _) = about_a_job(command, &mut admin);
+            let mut stranger = bench.connect(Port::Resp);
+            if let Some(secret) = &secret {
+                // Past five within a minute it is another word.
+                let refused = stranger.ask(format!("AUTH {secret}"));
+                let words = ["-WRONGPASS ", "-RATE_LIMITED "];
+                assert!(words.iter().any(|w| refused.starts_with(w)), "{refused}");
+            }
+            let answer = stranger.ask(&command);
+            assert_eq!(
+                answer.starts_with("-NOAUTH "),
+                *need != Nothing,
+                "{command}: {answer}"
+            );
+        }
+    }
+    admin.ask("QLEN mail");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_opens_the_commands_of_its_right_in_its_queues_and_no_others() {
+    let scopes = ["mail", "m*", "other", "mai", "mail.*", "*"];
+    let grants: Vec<String> = RIGHTS
+        .iter()
+        .flat_map(|right| scopes.map(|scope| format!("{right}:{scope}")))
+        .chain(["admin:*".to_owned()])
+        .collect();
+    let (bench, secrets, _dir) = guarded(&grants).await;
+    let mut admin = known(&bench, secrets.last().unwrap());
+    for (grant, secret) in grants.iter().zip(&secrets) {
+        let (has, scope) = grant.split_once(':').unwrap();
+        for (command, need) in COMMANDS {
+            let (command, id) = about_a_job(command, &mut admin);
+            let is_right = |right: &str| has == right || has == "admin";
+            let allowed = match need {
+                Nothing | Need::Token => true,
+                In(right) => is_right(right) && ["mail", "m*", "*"].contains(&scope),
+                Everywhere(right) => is_right(right) && scope == "*",
+            };
+            let before = shown(&mut admin, &id);
+            let answer = known(&bench, secret).ask(&command);
+            assert_eq!(
+                !answer.starts_with("-NOPERM "),
+                allowed,
+                "{grant}: {command}: {answer}"
+            );
+            assert!(
+                !answer.starts_with("-NOAUTH"),
+                "{grant}: {command}: {answer}"
+            );
+            if !allowed {
+                let after = shown(&mut admin, &id);
+                assert_eq!(after, before, "{grant}: {command} changed something");
+            }
+        }
+    }
+}
