@@ -6,6 +6,7 @@ use std::time::Instant;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::client::Client;
+use crate::port::{Guest, Port};
 use crate::server::{KB, MB, Server, until};
 
 /// Lets this process have a socket for each of the crowd, and says how large it may be: 10,000 unless the system allows less.
@@ -32,6 +33,20 @@ fn rate(client: &mut Client) -> f64 {
 
 #[test]
 fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
+    crowd_on(Port::Http);
+}
+
+#[test]
+fn ten_thousand_idle_connections_on_disques_port_cost_little_and_disturb_nobody() {
+    crowd_on(Port::Resp);
+}
+
+#[test]
+fn ten_thousand_idle_connections_on_beanstalkds_port_cost_little_and_disturb_nobody() {
+    crowd_on(Port::Beanstalk);
+}
+
+fn crowd_on(port: Port) {
     let crowd = crowd();
     let server = Server::start(&["--connections", "11000"]);
     let mut worker = server.client();
@@ -40,10 +55,8 @@ fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
     let (start, files) = (server.memory(), server.descriptors());
 
     // Each has had an answer: a connection that never asked for anything costs a tenth of that.
-    let mut idle: Vec<Client> = (0..crowd).map(|_| server.client()).collect();
-    for client in &mut idle {
-        assert_eq!(client.get("/healthz").status, 200);
-    }
+    let mut idle: Vec<Guest> = (0..crowd).map(|_| Guest::new(&server, port)).collect();
+    idle.iter_mut().for_each(Guest::greet);
     let cost = (server.memory() - start) / crowd;
     println!("{crowd} connections, {cost} bytes each");
     assert!(cost <= 32 * KB);
@@ -54,6 +67,8 @@ fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
     let (used, time) = (server.processor() - cpu, began.elapsed());
     println!("{used:?} of processor time in {time:?} of silence");
     assert!(used <= time / 50);
+    // Nobody was sent away meanwhile.
+    idle.iter_mut().step_by(1000).for_each(Guest::greet);
 
     drop(idle);
     until("their descriptors are free", || {

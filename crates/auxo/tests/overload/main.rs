@@ -4,6 +4,7 @@
 //! Linux only: memory, processor time and descriptors are read from `/proc`.
 #![cfg(target_os = "linux")]
 
+#[path = "../common/client.rs"]
 mod client;
 #[path = "../common/command.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -12,6 +13,7 @@ mod deaf;
 mod door;
 mod idle;
 mod large;
+mod port;
 mod queues;
 mod secrets;
 mod server;

@@ -1,5 +1,6 @@
 //! As many queues as there may be.
 
+use std::io::Write;
 use std::path::Path;
 
 use auxo::core::engine::{Change, Engine};
@@ -7,6 +8,7 @@ use auxo::{Options, QueueName, Sync};
 use auxo_embedded::Embedded;
 use tempfile::TempDir;
 
+use crate::port::{Guest, Port};
 use crate::server::{MB, Server, until};
 
 const MOST: u32 = 100_000;
@@ -54,6 +56,7 @@ fn a_hundred_thousand_queues_are_the_most_and_cost_little() {
     }
     let reply = client.post("/v1/queues/some-queue-or-other-7/jobs", "{}");
     assert_eq!(reply.status, 201, "{reply:?}");
+    refused_on_the_other_ports(&server);
     let grown = server.memory().saturating_sub(start);
     println!("{} MB for 1,000 refusals", grown / MB);
     assert!(grown < 8 * MB);
@@ -73,4 +76,35 @@ fn a_hundred_thousand_queues_are_the_most_and_cost_little() {
     assert!(peak < 160 * MB);
     assert_eq!(client.get("/metrics").status, 200);
     assert_eq!(client.get("/healthz").status, 200);
+}
+
+/// New names are refused there, too. Naming a tube makes none, so who goes through a hundred thousand of them costs nothing.
+fn refused_on_the_other_ports(server: &Server) {
+    let mut resp = Guest::new(server, Port::Resp);
+    let mut beanstalk = Guest::new(server, Port::Beanstalk);
+    for i in 0..100 {
+        let name = format!("{}{i}", "m".repeat(190));
+        for command in [format!("ADDJOB {name} x 0"), format!("AUXO.PUSH {name} x")] {
+            let refused = resp.ask(&command);
+            assert!(refused.contains("100000 queues"), "{refused}");
+        }
+        assert_eq!(
+            beanstalk.ask(&format!("use {name}")),
+            format!("USING {name}")
+        );
+        assert_eq!(beanstalk.ask("put 0 0 60 1\r\nx"), "JOB_TOO_BIG");
+    }
+    let added = resp.ask("ADDJOB some-queue-or-other-7 x 0");
+    assert!(added.starts_with("+D-"), "{added}");
+    beanstalk.ask("use some-queue-or-other-7");
+    let put = beanstalk.ask("put 0 0 60 1\r\nx");
+    assert!(put.starts_with("INSERTED "), "{put}");
+    for turn in 0..100 {
+        let uses = (0..1000).map(|i| format!("use {}{turn}-{i}\r\n", "u".repeat(190)));
+        beanstalk
+            .socket()
+            .write_all(uses.collect::<String>().as_bytes())
+            .unwrap();
+        assert!(beanstalk.hears(&format!("{turn}-999\r\n")));
+    }
 }

@@ -14,24 +14,30 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::command::auxo;
+use crate::port::Port;
 
 /// Longer than anything takes; only a broken test waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 pub const KB: u64 = 1 << 10;
 pub const MB: u64 = 1 << 20;
+
+/// The other ports. Those that it has unless told otherwise belong to whoever comes first.
+pub const OTHERS: [&str; 4] = ["--resp", "127.0.0.1:0", "--beanstalk", "127.0.0.1:0"];
 
 /// The process. It is killed when this is dropped.
 pub struct Server {
     child: Child,
     pub address: SocketAddr,
+    resp: Option<SocketAddr>,
+    beanstalk: Option<SocketAddr>,
     log: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
     dir: TempDir,
 }
 
 impl Server {
-    /// A server with these flags on a data directory and a port of its own. Unless said otherwise it leaves syncing to the
+    /// A server with these flags on a data directory and ports of its own. Unless said otherwise it leaves syncing to the
     /// system, since these tests are not about the disk.
     pub fn start(flags: &[&str]) -> Server {
         Server::on(TempDir::new().unwrap(), flags)
@@ -41,6 +47,7 @@ impl Server {
     pub fn on(dir: TempDir, flags: &[&str]) -> Server {
         let mut command = auxo();
         command.args(["serve", "--http", "127.0.0.1:0"]);
+        command.args(OTHERS);
         if !flags.contains(&"--sync") {
             command.args(["--sync", "os"]);
         }
@@ -48,7 +55,7 @@ impl Server {
         Server::spawn(command, dir)
     }
 
-    /// The same, from a command that ends up as a server on any port.
+    /// The same, from a command that ends up as a server on any ports.
     pub fn spawn(mut command: Command, dir: TempDir) -> Server {
         command
             .env("AUXO_DATA", dir.path().join("data"))
@@ -63,20 +70,27 @@ impl Server {
         let reader = std::thread::spawn(move || {
             for line in errors.split(b'\n') {
                 let line = String::from_utf8_lossy(&line.unwrap()).into_owned();
-                if let Some((_, address)) = line.split_once(" listens on http://") {
-                    let _ = tell.send(address.parse().unwrap());
-                }
                 let mut log = kept.lock().unwrap();
                 log.push_str(&line);
                 log.push('\n');
+                // It says last what to try.
+                if line.starts_with("try: ") {
+                    let _ = tell.send(log.clone());
+                }
             }
         });
-        let Ok(address) = told.recv_timeout(PATIENCE) else {
+        let Ok(said) = told.recv_timeout(PATIENCE) else {
             panic!("it did not begin: {}", log.lock().unwrap());
+        };
+        let address = |begin: &str| {
+            let (_, rest) = said.split_once(begin)?;
+            rest.lines().next()?.trim().parse().ok()
         };
         Server {
             child,
-            address,
+            address: address(" listens on http://").unwrap(),
+            resp: address("  resp "),
+            beanstalk: address("  beanstalk "),
             log,
             reader: Some(reader),
             dir,
@@ -92,6 +106,15 @@ impl Server {
         let files = fs::read_dir(self.data()).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.ends_with(".log")).count()
+    }
+
+    /// Where it listens.
+    pub fn at(&self, port: Port) -> SocketAddr {
+        match port {
+            Port::Http => self.address,
+            Port::Resp => self.resp.expect("a port for RESP"),
+            Port::Beanstalk => self.beanstalk.expect("a port for beanstalkd's protocol"),
+        }
     }
 
     pub fn client(&self) -> Client {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::command::auxo;
-use crate::server::{Server, until};
+use crate::port::{Guest, PORTS};
+use crate::server::{OTHERS, Server, until};
 
 const DESCRIPTORS: &str = "256";
 const STORM: usize = 1000;
@@ -19,6 +20,7 @@ fn confined() -> Server {
         .args(["-c", "ulimit -n \"$0\" && exec \"$@\"", DESCRIPTORS])
         .arg(serve.get_program())
         .args(["serve", "--http", "127.0.0.1:0", "--sync", "always"])
+        .args(OTHERS)
         .stderr(std::process::Stdio::piped());
     Server::spawn(command, tempfile::TempDir::new().unwrap())
 }
@@ -35,10 +37,14 @@ fn a_storm_of_connections_takes_no_descriptor_from_the_store() {
     };
     (0..50).for_each(|_| push(&mut worker));
     let before = server.segments();
+    // One on each port who was there before.
+    let mut guests = PORTS.map(|port| Guest::new(&server, port));
+    guests.iter_mut().for_each(Guest::greet);
     let mut storm: Vec<TcpStream> = Vec::new();
-    for _ in 0..STORM {
+    for port in PORTS.into_iter().cycle().take(STORM) {
         // The kernel's own queue may be full as well; then it is full.
-        if let Ok(stream) = TcpStream::connect_timeout(&server.address, Duration::from_secs(1)) {
+        let address = server.at(port);
+        if let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) {
             storm.push(stream);
         }
     }
@@ -48,6 +54,7 @@ fn a_storm_of_connections_takes_no_descriptor_from_the_store() {
     );
     assert!(storm.len() > 300, "no storm");
     (0..30).for_each(|_| push(&mut worker));
+    guests.iter_mut().for_each(Guest::greet);
     assert!(server.segments() > before, "no segment began");
 
     // While nothing happens nothing is done: who is past the limit waits in the kernel, or is told and gone.
@@ -59,12 +66,15 @@ fn a_storm_of_connections_takes_no_descriptor_from_the_store() {
 
     drop(storm);
     let healed = Instant::now();
-    until("a new connection is answered", || {
-        let mut next = TcpStream::connect(server.address).map(Client::over).ok()?;
-        next.try_get("/healthz").filter(|reply| reply.status == 200)
-    });
+    for port in PORTS {
+        until("a new connection is answered", || {
+            let next = TcpStream::connect(server.at(port)).ok()?;
+            Guest::over(next, port).is_greeted().then_some(())
+        });
+    }
     println!("healed after {:?}", healed.elapsed());
     assert!(healed.elapsed() < Duration::from_secs(30));
     push(&mut worker);
+    guests.iter_mut().for_each(Guest::greet);
     server.assert_well();
 }

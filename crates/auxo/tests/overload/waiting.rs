@@ -1,6 +1,9 @@
 //! Calls that wait for work in queues that nobody ever heard of.
 
+use std::io::Write;
+
 use crate::client::Client;
+use crate::port::{Guest, Port};
 use crate::server::{MB, Server, until};
 
 /// A call that waits in as many queues as one may name, each with as long a name as there may be.
@@ -42,5 +45,32 @@ fn calls_that_wait_in_a_thousand_queues_each_have_a_bounded_memory() {
     until("there is room again", || {
         (probe().status == 200).then_some(())
     });
+    server.assert_well();
+}
+
+#[test]
+fn a_million_tubes_that_are_only_watched_have_a_bounded_memory() {
+    let server = Server::start(&[]);
+    server.client().get("/healthz");
+    let start = server.memory();
+    let watching: Vec<Guest> = (0..1000)
+        .map(|guest| {
+            let mut client = Guest::new(&server, Port::Beanstalk);
+            let names =
+                (1..1000).map(|i| format!("watch {}-{guest:05}-{i:05}\r\n", "n".repeat(180)));
+            let (question, answer) = Port::Beanstalk.greeting();
+            let watches = names.collect::<String>() + question;
+            client.socket().write_all(watches.as_bytes()).unwrap();
+            assert!(client.hears(answer));
+            client
+        })
+        .collect();
+    let grown = server.memory().saturating_sub(start);
+    println!(
+        "{} connections that watch a thousand tubes each: {} MB",
+        watching.len(),
+        grown / MB
+    );
+    assert!(grown < 200 * MB);
     server.assert_well();
 }

@@ -3,6 +3,10 @@
 //! Each transcript is played to Auxo on a directory and on Redis, and to the original server: what is written down is what
 //! that one answers, byte for byte.
 
+mod across;
+#[path = "../common/client.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod client;
 mod clients;
 mod hostile;
 #[path = "../../../redis/tests/servers/mod.rs"]
@@ -78,4 +82,39 @@ fn auxo_on_redis_answers_as_disque_does() {
         let server = Auxo::on_redis(&redis.url(&format!("?prefix={name}")));
         play(name, text, server.resp());
     }
+}
+
+const GUIDE: &str = include_str!("../../../../docs/BEANSTALKD.md");
+
+/// The session of the guide as a transcript: who says a line can be told by its first letter, but for bodies, which belong to who
+/// said the line before.
+fn session() -> String {
+    let session = GUIDE.split("```console\n").nth(1).unwrap();
+    let session = session.split("```").next().unwrap();
+    let (mut transcript, mut before, mut who) = (String::new(), "", '>');
+    for line in session.lines().skip(1) {
+        let is_body = before.starts_with("put ") || before.starts_with("RESERVED ");
+        if !is_body {
+            who = if line.starts_with(char::is_uppercase) {
+                '<'
+            } else {
+                '>'
+            };
+        }
+        let words = line.split(' ').map(|word| match word.parse::<u64>() {
+            Ok(id) if id > 1 << 32 => "{job}",
+            _ => word,
+        });
+        transcript += &format!("A{who} {}\n", words.collect::<Vec<_>>().join(" "));
+        before = if is_body { "" } else { line };
+    }
+    transcript + "A< (closed)\n"
+}
+
+#[test]
+fn the_session_in_beanstalkds_guide_happens_as_it_is_written() {
+    let session = session();
+    assert!(session.lines().count() > 10, "{session}");
+    let server = Auxo::on_a_directory();
+    play("BEANSTALKD.md", &session, server.beanstalk());
 }

@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::client::Client;
+
 /// Longer than anything takes; only a broken test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The real binary. It ends with the value.
 pub struct Auxo {
     child: Child,
+    http: SocketAddr,
     beanstalk: SocketAddr,
     resp: SocketAddr,
     _dir: Option<TempDir>,
@@ -60,14 +63,21 @@ impl Auxo {
             address.unwrap().trim().parse().unwrap()
         };
         let (beanstalk, resp) = (address("beanstalk "), address("resp "));
+        let (_, http) = said.split_once(" listens on http://").unwrap();
+        let http = http.lines().next().unwrap().parse().unwrap();
         // What it logs must not fill the pipe.
         std::thread::spawn(move || says.for_each(drop));
         Auxo {
             child,
+            http,
             beanstalk,
             resp,
             _dir: dir,
         }
+    }
+
+    pub fn http(&self) -> SocketAddr {
+        self.http
     }
 
     pub fn beanstalk(&self) -> SocketAddr {
@@ -76,6 +86,13 @@ impl Auxo {
 
     pub fn resp(&self) -> SocketAddr {
         self.resp
+    }
+
+    /// Checks that its books are right.
+    #[track_caller]
+    pub fn assert_well(&self) {
+        let audit = Client::connect(self.http).post("/v1/audit", "");
+        assert_eq!(audit.json()["ok"], true, "{audit:?}");
     }
 
     /// The most memory it ever had, in bytes.

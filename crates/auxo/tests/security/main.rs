@@ -5,5 +5,6 @@ mod beanstalk;
 #[path = "../common/command.rs"]
 mod command;
 mod door;
+mod grpc;
 mod server;
 mod tokens;

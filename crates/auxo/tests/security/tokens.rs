@@ -1,8 +1,12 @@
 //! Tokens from the command that makes them to the server that wants them.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
+use auxo_proto::v1;
 use serde_json::Value;
+use tonic::Code;
 
 use crate::server::Site;
 
@@ -214,4 +218,57 @@ fn a_signal_has_files_read_again_and_the_audit_log_opened_anew() {
     std::fs::write(site.path("data/tokens.toml"), "nonsense").unwrap();
     server.says("the tokens stay as they were");
     pause("d");
+}
+
+#[test]
+fn a_token_that_is_shown_over_resp_or_grpc_is_in_no_log() {
+    let site = Site::new();
+    let admin = site.token(&["admin:*"]);
+    let server = site.serve(&[
+        "--http",
+        "127.0.0.1:0",
+        "--beanstalk",
+        "off",
+        "--resp",
+        "127.0.0.1:0",
+        "--log",
+        "trace",
+    ]);
+    let log = server.says("resp ");
+    let (_, address) = log.split_once("resp ").unwrap();
+    let address = address.lines().next().unwrap().trim();
+    let wrong = "auxo_aaaaaaaa_kanarienvogelkanarienvogelkanarienvogel";
+    for (token, answer) in [(wrong, "-WRONGPASS "), (&*admin, "+OK\r\n")] {
+        for command in [format!("AUTH {token}"), format!("AUTH default {token}")] {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let session = format!("{command}\r\nADDJOB q {CANARY} 0\r\nQUIT\r\n");
+            stream.write_all(session.as_bytes()).unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).unwrap();
+            assert!(said.starts_with(answer), "{said}");
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let channel = tonic::transport::Channel::from_shared(server.url.clone()).unwrap();
+        let channel = channel.connect().await.unwrap();
+        let mut queues = v1::queues_client::QueuesClient::new(channel);
+        for (token, code) in [(wrong, Code::Unauthenticated), (&*admin, Code::Ok)] {
+            let mut request = tonic::Request::new(v1::ListQueuesRequest::default());
+            let shown = format!("Bearer {token}").parse().unwrap();
+            request.metadata_mut().insert("authorization", shown);
+            let answer = queues.list(request).await;
+            let is = answer.map_or_else(|status| status.code(), |_| Code::Ok);
+            assert_eq!(is, code);
+        }
+    });
+    let log = server.stop();
+    assert!(log.contains("answered"), "{log}");
+    let secret = admin.rsplit('_').next().unwrap();
+    for canary in [secret, CANARY] {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(canary)).collect();
+        assert!(lines.is_empty(), "{lines:#?}");
+    }
 }

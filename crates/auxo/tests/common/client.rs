@@ -1,11 +1,13 @@
-//! A client of few words on one kept connection.
+//! A client of HTTP, of few words, on one kept connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::server::PATIENCE;
+/// Longer than anything takes; only a broken test waits for it.
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A connection.
 pub struct Client {
@@ -38,13 +40,6 @@ impl Client {
         // Small, since some tests have ten thousand of them.
         let stream = BufReader::with_capacity(512, stream);
         Client { stream }
-    }
-
-    /// A call to a server that may be gone.
-    pub fn try_get(&mut self, path: &str) -> Option<Reply> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
-        self.socket().write_all(request.as_bytes()).ok()?;
-        self.reply()
     }
 
     pub fn get(&mut self, path: &str) -> Reply {
