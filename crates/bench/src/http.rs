@@ -2,11 +2,12 @@
 //! once to a server that only sends bytes back, once to `auxo serve`.
 
 pub mod echo;
+mod grpc;
 mod served;
 mod wait;
 mod wire;
 
-pub(crate) use self::wait::medians;
+pub(crate) use self::wait::{RATE, Times, arrived, medians, sorted, wall};
 
 use std::future::Future;
 use std::io::{Seek, Write};
@@ -43,6 +44,12 @@ pub fn run_waiting(plan: &Plan) -> Result<()> {
     wait::latency(plan, dir.path())?;
     wait::lateness(plan, dir.path())?;
     wait::idle(plan, dir.path())
+}
+
+/// Prints what the worker's stream of gRPC does, which is served at the same address.
+pub fn run_grpc(plan: &Plan) -> Result<()> {
+    let dir = tempfile::tempdir_in(&plan.dir)?;
+    grpc::run(plan, dir.path())
 }
 
 /// What one side did in one round.

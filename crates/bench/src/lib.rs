@@ -79,6 +79,7 @@ pub fn run(plan: &Plan) -> Result<()> {
             "many" => many::run(plan)?,
             "http" => http::run(plan)?,
             "waiting" => http::run_waiting(plan)?,
+            "grpc" => http::run_grpc(plan)?,
             "beanstalk" => wires::run_beanstalk(plan)?,
             "resp" => wires::run_resp(plan)?,
             "redis-push" => redis::run_push(plan)?,

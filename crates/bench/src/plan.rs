@@ -19,6 +19,7 @@ questions (all of them if none is named):
   many      many queues, and many groups of a fair queue
   http      the server against bytes that only go there and back
   waiting   how soon leases that wait at the server are answered
+  grpc      the worker's stream against bytes that only go there and back, and how soon its jobs come
   beanstalk beanstalkd's protocol beside beanstalkd
   resp      Disque's words beside Redis lists
   redis-push, redis-consume
@@ -38,7 +39,7 @@ options:
   --far N           how many jobs are due far in the future in `timers` (default 1000000)
   --due N           how many jobs fall due within ten seconds (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
-  --auxo PROGRAM    the server for `http`, `waiting`, `beanstalk` and `resp` (default: the program auxo beside this one)
+  --auxo PROGRAM    the server for `http`, `waiting`, `grpc`, `beanstalk` and `resp` (default: the program auxo beside this one)
   --peers DIR       where other queues are for the questions about Redis (default benches/peers)
   --aof WHEN        whether that Redis has an append-only file: no, everysec, or both in turn (default both)
   --segment MIB     the size of the engine's segments (default 64)";
@@ -54,6 +55,7 @@ const QUESTIONS: &[&str] = &[
     "many",
     "http",
     "waiting",
+    "grpc",
     "beanstalk",
     "resp",
     "redis-push",

@@ -58,7 +58,7 @@ pub fn run_beanstalk(plan: &Plan) -> Result<()> {
         compare(plan, &sides, Sync::Written, payload, &written)?;
         compare(plan, &sides, Sync::Synced, payload, &synced)?;
     }
-    due::run(plan, Tongue::Beanstalk)?;
+    due::run(plan, &sides)?;
     due::weigh(plan, &sides)
 }
 
@@ -80,7 +80,7 @@ pub fn run_resp(plan: &Plan) -> Result<()> {
         compare(plan, &sides, Sync::Written, payload, &written)?;
         compare(plan, &sides, Sync::Synced, payload, &synced)?;
     }
-    due::run(plan, Tongue::Disque)?;
+    due::run(plan, &sides)?;
     due::weigh(plan, &sides)
 }
 

@@ -20,12 +20,12 @@ const CONSUMERS: usize = 16;
 /// Connections that push, in turn.
 const PRODUCERS: usize = 8;
 /// Jobs per second.
-const RATE: u32 = 1_000;
+pub(crate) const RATE: u32 = 1_000;
 /// Leases that wait while nothing happens.
 const WAITING: usize = 10_000;
 
 /// Seconds, each of one job.
-type Times = Rc<RefCell<Vec<f64>>>;
+pub(crate) type Times = Rc<RefCell<Vec<f64>>>;
 
 /// From just before a push is sent until the leased job is there, both seen by the client.
 pub fn latency(plan: &Plan, dir: &Path) -> Result<()> {
@@ -227,7 +227,7 @@ async fn produce(server: &Served, count: u64, zero: Instant) -> Result<()> {
 }
 
 /// Waits until all jobs have come.
-async fn arrived(times: &Times, count: u64) -> Result<()> {
+pub(crate) async fn arrived(times: &Times, count: u64) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(30);
     while (times.borrow().len() as u64) < count {
         if Instant::now() > end {
@@ -246,7 +246,7 @@ fn number(body: &[u8]) -> Option<u64> {
     rest[..end].parse().ok()
 }
 
-fn sorted(times: &Times) -> Vec<f64> {
+pub(crate) fn sorted(times: &Times) -> Vec<f64> {
     let mut sorted = times.take();
     sorted.sort_by(f64::total_cmp);
     sorted
@@ -260,7 +260,7 @@ pub(crate) fn medians(rounds: &[Vec<f64>]) -> impl Fn(f64) -> f64 {
     }
 }
 
-fn wall() -> Duration {
+pub(crate) fn wall() -> Duration {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()

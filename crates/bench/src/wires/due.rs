@@ -1,9 +1,10 @@
 //! How soon a job reaches who waits for it, how late one that falls due, and what connections and jobs take of memory.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::spawn_local;
@@ -12,7 +13,7 @@ use super::below;
 use super::peer::{Kind, Peer, Sync};
 use super::tongue::Tongue;
 use super::work::Talk;
-use crate::http::{medians, on_wire};
+use crate::http::{RATE, Times, arrived, medians, on_wire, sorted, wall};
 use crate::table::{Aim, heading, verdict};
 use crate::{Plan, Result};
 
@@ -20,47 +21,78 @@ use crate::{Plan, Result};
 const CONSUMERS: usize = 16;
 /// Connections that put jobs, in turn.
 const PRODUCERS: u64 = 8;
-/// Jobs per second.
-const RATE: u32 = 1_000;
 /// Connections that do nothing.
 const IDLE: usize = 9_000;
 /// Jobs that wait.
 const BACKLOG: usize = 1_000_000;
 
-type Times = Rc<RefCell<Vec<f64>>>;
-
 /// Prints how soon, and how late.
-pub fn run(plan: &Plan, tongue: Tongue) -> Result<()> {
+pub fn run(plan: &Plan, sides: &[(Kind, Tongue); 2]) -> Result<()> {
     let dir = below(plan)?;
     heading(&format!(
-        "{tongue}: from put to taken, {RATE} jobs/s, {CONSUMERS} connections waiting, answered when written, {} rounds",
-        plan.rounds
+        "{}: from put to taken, {RATE} jobs/s, {CONSUMERS} connections waiting, answered when written, {} rounds",
+        sides[1].1, plan.rounds
     ));
-    let mut rounds = Vec::new();
-    for round in 0..plan.rounds {
-        let place = dir.path().join(format!("soon-{round}"));
-        let peer = Peer::start(plan, Kind::Auxo, tongue, &place, Sync::Written)?;
-        rounds.push(soon(plan, &peer, tongue)?);
+    let rounds = in_turns(plan, &dir.path().join("soon"), sides, soon)?;
+    for ((kind, _), rounds) in sides.iter().zip(&rounds) {
+        let part = medians(rounds);
+        println!(
+            "  {kind:<12} p50 {:>6.0} us, p99 {:.2} ms",
+            part(0.5) * 1e3,
+            part(0.99)
+        );
     }
-    let part = medians(&rounds);
+    let part = medians(&rounds[1]);
     verdict("p50", part(0.5) * 1e3, " us", Aim::AtMost(110.0));
     verdict("p99", part(0.99), " ms", Aim::AtMost(1.0));
+    // Lists know no delay.
+    let sides: Vec<_> = sides
+        .iter()
+        .copied()
+        .filter(|side| side.1 != Tongue::Lists)
+        .collect();
     heading(&format!(
-        "{tongue}: {} jobs that fall due within 10 s, {CONSUMERS} connections waiting, {} rounds",
-        plan.due, plan.rounds
+        "{}: {} jobs that fall due within 10 s, {CONSUMERS} connections waiting, {} rounds",
+        sides[0].1, plan.due, plan.rounds
     ));
-    let mut rounds = Vec::new();
-    for round in 0..plan.rounds {
-        let place = dir.path().join(format!("due-{round}"));
-        let peer = Peer::start(plan, Kind::Auxo, tongue, &place, Sync::Written)?;
-        rounds.push(late(plan, &peer, tongue)?);
+    let rounds = in_turns(plan, &dir.path().join("due"), &sides, late)?;
+    for ((kind, _), rounds) in sides.iter().zip(&rounds) {
+        let part = medians(rounds);
+        let early = rounds.iter().flatten().filter(|late| **late < 0.0).count();
+        println!(
+            "  {kind:<12} p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+            part(0.5),
+            part(0.99),
+            part(1.0)
+        );
+        if *kind == Kind::Auxo {
+            verdict("p99", part(0.99), " ms", Aim::AtMost(2.0));
+            verdict("handed out early", early as f64, "", Aim::AtMost(0.0));
+        }
     }
-    let early = rounds.iter().flatten().filter(|late| **late < 0.0).count();
-    let part = medians(&rounds);
-    println!("  p50 {:.2} ms, max {:.2} ms", part(0.5), part(1.0));
-    verdict("p99", part(0.99), " ms", Aim::AtMost(2.0));
-    verdict("handed out early", early as f64, "", Aim::AtMost(0.0));
     Ok(())
+}
+
+/// What is measured on one server.
+type Measure = fn(&Plan, &Peer, Tongue) -> Result<Vec<f64>>;
+
+/// The same on each side, one after the other, each time on a new store.
+fn in_turns(
+    plan: &Plan,
+    dir: &Path,
+    sides: &[(Kind, Tongue)],
+    measure: Measure,
+) -> Result<Vec<Vec<Vec<f64>>>> {
+    let mut rounds = vec![Vec::new(); sides.len()];
+    for round in 0..plan.rounds {
+        for (side, (kind, tongue)) in sides.iter().enumerate() {
+            let place = dir.join(format!("{side}-{round}"));
+            std::fs::create_dir_all(&place)?;
+            let peer = Peer::start(plan, *kind, *tongue, &place, Sync::Written)?;
+            rounds[side].push(measure(plan, &peer, *tongue)?);
+        }
+    }
+    Ok(rounds)
 }
 
 /// From just before a put is sent until the job is there, both seen by the client.
@@ -137,7 +169,7 @@ fn consume(address: SocketAddr, tongue: Tongue, count: u64, told: impl Fn(u64) +
             let worked: Result<()> = async {
                 let mut talk = Talk::connect(address, tongue).await?;
                 while left.get() > 0 {
-                    tongue.take(&mut talk.output);
+                    tongue.wait(&mut talk.output);
                     talk.send().await?;
                     let (mut number, mut done) = (0, Vec::new());
                     talk.answers(1, |bytes, answer| {
@@ -162,29 +194,6 @@ fn consume(address: SocketAddr, tongue: Tongue, count: u64, told: impl Fn(u64) +
     }
 }
 
-/// Waits until all jobs have come.
-async fn arrived(times: &Times, count: u64) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(30);
-    while (times.borrow().len() as u64) < count {
-        if Instant::now() > end {
-            return Err(format!("{} of {count} jobs came", times.borrow().len()).into());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Ok(())
-}
-
-fn sorted(times: &Times) -> Vec<f64> {
-    let mut sorted = times.take();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-}
-
-fn wall() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
-}
-
 /// Prints what idle connections, and jobs that wait, take of memory.
 pub fn weigh(plan: &Plan, sides: &[(Kind, Tongue); 2]) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
@@ -199,34 +208,45 @@ pub fn weigh(plan: &Plan, sides: &[(Kind, Tongue); 2]) -> Result<()> {
     ));
     let dir = below(plan)?;
     for (side, (kind, tongue)) in sides.iter().enumerate() {
-        let place = dir.path().join(format!("weigh-{side}"));
-        std::fs::create_dir_all(&place)?;
-        let peer = Peer::start(plan, *kind, *tongue, &place, Sync::Written)?;
-        let (of_connection, of_job) = on_wire(async {
-            let mut talks = vec![Talk::connect(peer.address, *tongue).await?];
-            let before = peer.resident()?;
-            for _ in 0..IDLE {
-                talks.push(Talk::connect(peer.address, *tongue).await?);
-            }
-            let connected = peer.resident()?;
-            talks.truncate(1);
-            let before_jobs = peer.resident()?;
-            let talk = &mut talks[0];
-            for batch in 0..BACKLOG / 100 {
-                for place in 0..100 {
-                    let mut payload = format!("{batch:x}-{place:x}-").into_bytes();
-                    payload.resize(100, b'x');
-                    tongue.put(&payload, 0, &mut talk.output);
-                }
-                talk.send().await?;
-                talk.answers(100, |_, _| ()).await?;
-            }
-            Ok((
-                connected.saturating_sub(before) as f64 / IDLE as f64 / 1024.0,
-                peer.resident()?.saturating_sub(before_jobs) as f64 / BACKLOG as f64,
-            ))
-        })?;
+        // Each on a server of its own: what connections leave behind, jobs would take.
+        let weigh = |what: &str| {
+            let place = dir.path().join(format!("{what}-{side}"));
+            std::fs::create_dir_all(&place)?;
+            Peer::start(plan, *kind, *tongue, &place, Sync::Written)
+        };
+        let of_connection = of_connection(&weigh("connections")?, *tongue)?;
+        let of_job = of_job(&weigh("jobs")?, *tongue)?;
         println!("  {kind:<12} {of_connection:>8.2} KiB a connection {of_job:>8.0} B a job");
     }
     Ok(())
+}
+
+fn of_connection(peer: &Peer, tongue: Tongue) -> Result<f64> {
+    on_wire(async {
+        let mut talks = vec![Talk::connect(peer.address, tongue).await?];
+        let before = peer.resident()?;
+        for _ in 0..IDLE {
+            talks.push(Talk::connect(peer.address, tongue).await?);
+        }
+        let taken = peer.resident()?.saturating_sub(before);
+        Ok(taken as f64 / IDLE as f64 / 1024.0)
+    })
+}
+
+fn of_job(peer: &Peer, tongue: Tongue) -> Result<f64> {
+    on_wire(async {
+        let mut talk = Talk::connect(peer.address, tongue).await?;
+        let before = peer.resident()?;
+        for batch in 0..BACKLOG / 100 {
+            for place in 0..100 {
+                let mut payload = format!("{batch:x}-{place:x}-").into_bytes();
+                payload.resize(100, b'x');
+                tongue.put(&payload, 0, &mut talk.output);
+            }
+            talk.send().await?;
+            talk.answers(100, |_, _| ()).await?;
+        }
+        let taken = peer.resident()?.saturating_sub(before);
+        Ok(taken as f64 / BACKLOG as f64)
+    })
 }

@@ -58,7 +58,18 @@ impl Tongue {
         }
     }
 
-    /// The next job, waiting for it if need be.
+    /// The next job, which may have to be waited for.
+    pub fn wait(self, out: &mut Vec<u8>) {
+        match self {
+            Tongue::Lists => {
+                let words: [&[u8]; 6] = [b"BLMOVE", b"bench", b"busy", b"RIGHT", b"LEFT", b"0"];
+                command(&words, out);
+            }
+            other => other.take(out),
+        }
+    }
+
+    /// The next job, which is there.
     pub fn take(self, out: &mut Vec<u8>) {
         match self {
             Tongue::Beanstalk => out.extend_from_slice(b"reserve\r\n"),
