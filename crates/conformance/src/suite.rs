@@ -173,6 +173,7 @@ macro_rules! all {
                 pages_show_every_job_once
                 a_listed_job_is_shown_as_it_is_found
                 the_dead_and_the_done_come_last
+                a_cursor_of_another_queue_shows_nothing_of_it
                 a_queue_is_listed_in_one_piece
                 waiting_jobs_are_listed_in_the_order_of_their_turn
                 a_walk_goes_on_while_jobs_change

@@ -131,9 +131,9 @@ impl Machine {
         };
         let mut at = match &query.cursor {
             None => None,
-            Some(cursor) => match parse(cursor) {
-                Some(at) if tombs == Tombs::Shown || at.phase != Phase::Tombs => Some(at),
-                _ => {
+            Some(cursor) => match parse(cursor).filter(|at| self.leads_on(at, scope)) {
+                Some(at) => Some(at),
+                None => {
                     return Ok(Err(Error::bad_request(
                         "cursor: this is not one that a listing gave out",
                     )));
@@ -193,6 +193,13 @@ impl Machine {
             };
         }
         Ok(Ok(None))
+    }
+
+    /// Whether a cursor, which anybody can make up, stays with what is asked for.
+    fn leads_on(&self, at: &At, scope: Scope<'_>) -> bool {
+        let is_in = |name| self.by_name.get(name) == Some(&at.queue);
+        let tombs = scope.tombs == Tombs::Shown || at.phase != Phase::Tombs;
+        tombs && scope.filter.queue.as_ref().is_none_or(is_in)
     }
 
     fn first_phase(&self, scope: Scope<'_>) -> Option<At> {
