@@ -108,13 +108,7 @@ where
         while broken.is_none() && items.len() < PIPELINE {
             match decoder.decode(&mut line.input) {
                 Ok(Some(item)) => {
-                    let item = session.permit(item).await;
-                    let introduces = rights::introduces(&item);
                     items.push_back(item);
-                    // Who it is decides about what follows.
-                    if introduces {
-                        break;
-                    }
                 }
                 Ok(None) => break,
                 Err(error) => broken = Some(error),

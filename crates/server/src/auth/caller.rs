@@ -114,8 +114,11 @@ impl Auth {
                 caller.check_everywhere().map_err(Turned::Forbidden)?;
                 Ok(Some(caller))
             }
-            Need::Somewhere(right) if identity.may_somewhere(right) => Ok(Some(caller(right))),
-            Need::Somewhere(right) => Err(Turned::Forbidden(caller(right).forbidden("any queue"))),
+            Need::Somewhere(right) => {
+                let caller = caller(right);
+                caller.check_somewhere().map_err(Turned::Forbidden)?;
+                Ok(Some(caller))
+            }
         }
     }
 }
@@ -185,6 +188,22 @@ impl Caller {
         match self.may_everywhere() {
             true => Ok(()),
             false => Err(self.forbidden("*")),
+        }
+    }
+
+    /// Refuses unless the call is allowed in some queue.
+    pub fn check_somewhere(&self) -> Result<(), Error> {
+        match self.identity.may_somewhere(self.right) {
+            true => Ok(()),
+            false => Err(self.forbidden("any queue")),
+        }
+    }
+
+    /// The same caller, with another right in mind.
+    pub fn with(&self, right: Right) -> Caller {
+        Caller {
+            right,
+            ..self.clone()
         }
     }
 

@@ -28,10 +28,24 @@ static EVERYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| {
     })
 });
 
+static NOBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| {
+    Arc::new(Identity {
+        id: None,
+        name: "nobody".to_owned(),
+        grants: Grants(Vec::new()),
+        expires_at: None,
+    })
+});
+
 impl Identity {
     /// Whoever comes while there are no tokens: they may do everything.
     pub fn everybody() -> Arc<Identity> {
         EVERYBODY.clone()
+    }
+
+    /// Somebody who may do nothing.
+    pub fn nobody() -> Arc<Identity> {
+        NOBODY.clone()
     }
 
     /// The name of the token, or `local`. It is fit for logs.

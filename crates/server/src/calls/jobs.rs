@@ -58,7 +58,7 @@ pub async fn list(app: &App, caller: &Caller, query: Query) -> Result<Page> {
 
 /// Whether a job is in a queue of the caller. Of one that is not it is said what is said of a job that never was, so that
 /// nobody learns of jobs by trying their ids.
-pub(super) async fn owns(app: &App, caller: &Caller, id: JobId) -> Result<bool> {
+pub async fn owns(app: &App, caller: &Caller, id: JobId) -> Result<bool> {
     if caller.may_everywhere() {
         return Ok(true);
     }
@@ -81,7 +81,8 @@ pub async fn steer(app: &App, caller: &Caller, order: Order) -> Result<Steered> 
         .await
 }
 
-async fn steer_own(app: &App, caller: &Caller, order: Order) -> Result<Steered> {
+/// The same, for who writes it down itself.
+pub async fn steer_own(app: &App, caller: &Caller, order: Order) -> Result<Steered> {
     let ids = match &order.target {
         Target::Jobs(ids) if !caller.may_everywhere() => ids.clone(),
         _ => return app.service.steer(order).await,

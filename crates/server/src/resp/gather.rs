@@ -5,8 +5,9 @@
 //! lease behind what prolongs one, whatever names a job without its lease, a job that is refused from a length on, and a key,
 //! which may be free only once a job has ended.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::engine::{Extend, Outcome, Retry, Settle};
@@ -19,6 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::session::{Session, refusal};
 use crate::answers::Answers;
+use crate::auth::{Caller, Identity, Right, Via};
+use crate::calls;
 use crate::clock::within;
 use crate::line::{LARGE, Line, unanswered};
 
@@ -27,8 +30,8 @@ use crate::line::{LARGE, Line, unanswered};
 struct Row {
     steps: Vec<Step>,
     pushes: Vec<NewJob>,
-    settles: Vec<Settle>,
-    extends: Vec<Extend>,
+    settles: Vec<Result<Settle>>,
+    extends: Vec<Result<Extend>>,
 }
 
 impl Row {
@@ -37,7 +40,7 @@ impl Row {
         for id in ids {
             if let Id::Delivery(token) = *id {
                 let outcome = outcome();
-                self.settles.push(Settle { token, outcome });
+                self.settles.push(Ok(Settle { token, outcome }));
             }
         }
         Step::Count(self.settles.len() - before)
@@ -71,8 +74,9 @@ impl Session {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let mut row = Row::default();
+        let asker = self.asker();
         while let Some(item) = items.pop_front() {
-            match self.step(item, &mut row) {
+            match self.step(item, &mut row, asker.as_ref()) {
                 Ok(step) => row.steps.push(step),
                 Err(item) => {
                     items.push_front(item);
@@ -83,12 +87,15 @@ impl Session {
         if row.steps.is_empty() {
             return Ok(());
         }
-        let service = self.app.service.clone();
+        let app = self.app.clone();
+        let identity = asker.unwrap_or_else(Identity::nobody);
+        let by = Caller::new(identity, Right::Lease, self.ends.visitor.from, Via::Resp);
+        let none = HashSet::new();
         let calls = async {
             tokio::join!(
-                service.push(row.pushes),
-                service.settle(row.settles),
-                service.extend(row.extends)
+                app.service.push(row.pushes),
+                calls::leases::settle(&app, &by, row.settles, &none),
+                calls::leases::extend(&app, &by, row.extends, &none)
             )
         };
         let answered = within(self.app.settings.answer_time, &mut self.clock, calls).await;
@@ -116,11 +123,17 @@ impl Session {
     }
 
     /// Adds a command to the row, if it can be a part of it.
-    fn step(&self, item: Item, row: &mut Row) -> Result<Step, Item> {
+    fn step(&self, item: Item, row: &mut Row, asker: Option<&Arc<Identity>>) -> Result<Step, Item> {
         let command = match item {
             Item::Wrong(reply) => return Ok(Step::Known(reply)),
             Item::Command(command) => command,
         };
+        if !can_be_joined(&command) {
+            return Err(Item::Command(command));
+        }
+        if let Err(refusal) = self.admit(asker, &command) {
+            return Ok(Step::Known(refusal));
+        }
         match command {
             Command::AddJob(add) if add.maxlen.is_none() => {
                 let life = life(&add);
@@ -131,19 +144,16 @@ impl Session {
                 Ok(row.settle_all(&ids, || ACK))
             }
             Command::Nack(ids) if self.can_settle(&ids, row) => Ok(row.settle_all(&ids, nack)),
-            Command::Enqueue(ids) if self.can_settle(&ids, row) => {
-                Ok(row.settle_all(&ids, release))
-            }
             Command::Push(job) if job.spec.key.is_none() || row.settles.is_empty() => {
                 row.pushes.push(*job);
                 Ok(Step::Push)
             }
             Command::Settle(settle) if self.has_room(1, row) => {
-                row.settles.push(*settle);
+                row.settles.push(Ok(*settle));
                 Ok(Step::Settle)
             }
             Command::Extend(extend) if row.settles.is_empty() => {
-                row.extends.push(*extend);
+                row.extends.push(Ok(*extend));
                 Ok(Step::Extend)
             }
             other => Err(Item::Command(other)),
@@ -177,6 +187,20 @@ impl Session {
             },
         }
     }
+}
+
+/// Whether a command may be a part of a row. What comes by itself is admitted when it is its turn.
+fn can_be_joined(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::AddJob(_)
+            | Command::AckJob(_)
+            | Command::FastAck(_)
+            | Command::Nack(_)
+            | Command::Push(_)
+            | Command::Settle(_)
+            | Command::Extend(_)
+    )
 }
 
 pub(super) fn life(add: &AddJob) -> Life {

@@ -17,7 +17,11 @@ use tokio::time::Instant;
 
 use super::gather::{release, shown};
 use super::own::Contents;
+use super::rights::not_known;
 use super::session::{Session, refusal};
+use super::show::ROOM;
+use crate::auth::Caller;
+use crate::calls;
 use crate::line::{LARGE, Line, at_once};
 
 /// How many commands that were sent one behind the other are served together.
@@ -31,6 +35,8 @@ enum Waited {
     HungUp,
     /// The server stops.
     Stopping,
+    /// The client is not any more who it said it was.
+    Revoked,
 }
 
 impl Session {
@@ -39,6 +45,7 @@ impl Session {
         &mut self,
         line: &mut Line<S>,
         get: GetJob,
+        by: &Caller,
         items: &mut VecDeque<Item>,
     ) -> io::Result<()>
     where
@@ -50,7 +57,7 @@ impl Session {
         let batch = self.app.service.limits().batch;
         let count = usize::try_from(get.count).unwrap_or(batch).min(batch);
         let max = (count * (1 + behind)).min(batch);
-        let jobs = match self.take(line, &get, max).await? {
+        let jobs = match self.take(line, &get, max, by).await? {
             Ok(jobs) => jobs,
             Err(reply) => {
                 self.say(&reply, &mut line.output);
@@ -82,6 +89,7 @@ impl Session {
         line: &mut Line<S>,
         get: &GetJob,
         max: usize,
+        by: &Caller,
     ) -> io::Result<Result<Vec<Leased>, Reply>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -97,7 +105,8 @@ impl Session {
                 max,
                 left.map_or(longest, |left| left.min(longest)),
             );
-            match self.wait(line, ask).await? {
+            match self.wait(line, ask, by).await? {
+                Waited::Revoked => return Ok(Err(not_known())),
                 Waited::HungUp => return Ok(Ok(Vec::new())),
                 Waited::Stopping => {
                     return Ok(Err(Reply::Error("LEAVING the server stops".into())));
@@ -121,19 +130,27 @@ impl Session {
         }
     }
 
-    /// An engine takes jobs from the first queue that has any. If there is room for more, the queues behind it are asked, too.
+    /// An engine takes jobs from the first queue that has any, as many as there are or as an answer has room for. If there is room
+    /// for more, the queues behind it are asked, too.
     async fn fill_up(&self, jobs: &mut Vec<Leased>, queues: &[QueueName], max: usize) {
-        let mut rest = queues;
-        while jobs.len() < max {
+        let mut rest = queues.to_vec();
+        let size = |jobs: &[Leased]| jobs.iter().map(|leased| leased.job.payload.len()).sum();
+        let mut bytes: usize = size(jobs);
+        while jobs.len() < max && bytes < ROOM {
             let last = jobs.last().map(|leased| &leased.job.queue);
             let place = rest.iter().position(|queue| Some(queue) == last);
-            rest = &rest[place.map_or(rest.len(), |place| place + 1)..];
+            rest.drain(..place.map_or(rest.len(), |place| place + 1));
+            // One that is named twice has given what it has.
+            rest.retain(|queue| Some(queue) != last);
             if rest.is_empty() {
                 return;
             }
-            let ask = self.ask(rest.to_vec(), max - jobs.len(), Duration::ZERO);
+            let ask = self.ask(rest.clone(), max - jobs.len(), Duration::ZERO);
             match self.timely(self.app.service.lease(ask)).await {
-                Ok(Ok(more)) if !more.is_empty() => jobs.extend(more),
+                Ok(Ok(more)) if !more.is_empty() => {
+                    bytes += size(&more);
+                    jobs.extend(more);
+                }
                 // Those that there are must be handed out all the same.
                 _ => return,
             }
@@ -188,15 +205,34 @@ impl Session {
     }
 
     /// Serves an `AUXO.LEASE`.
-    pub(super) async fn lease<S>(&mut self, line: &mut Line<S>, mut ask: Ask) -> io::Result<()>
+    pub(super) async fn lease<S>(
+        &mut self,
+        line: &mut Line<S>,
+        mut ask: Ask,
+        by: &Caller,
+    ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         if ask.worker.is_empty() {
             ask.worker = self.worker.clone();
         }
-        let jobs = match self.wait(line, ask).await? {
+        // What is handed out of a job that never was.
+        let is_own = match ask.job {
+            Some(id) => self.timely(calls::jobs::owns(&self.app, by, id)).await?,
+            None => Ok(true),
+        };
+        let waited = match is_own {
+            Ok(true) => self.wait(line, ask, by).await?,
+            Ok(false) => Waited::Jobs(Ok(Vec::new())),
+            Err(error) => Waited::Jobs(Err(error)),
+        };
+        let jobs = match waited {
             Waited::HungUp | Waited::Stopping => Vec::new(),
+            Waited::Revoked => {
+                self.say(&not_known(), &mut line.output);
+                return Ok(());
+            }
             Waited::Jobs(Ok(jobs)) => jobs,
             Waited::Jobs(Err(error)) => {
                 self.say(&Reply::from(&error), &mut line.output);
@@ -221,7 +257,7 @@ impl Session {
     }
 
     /// Leases jobs. Before it waits, what is answered already is sent.
-    async fn wait<S>(&self, line: &mut Line<S>, ask: Ask) -> io::Result<Waited>
+    async fn wait<S>(&self, line: &mut Line<S>, ask: Ask, by: &Caller) -> io::Result<Waited>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -242,6 +278,7 @@ impl Session {
             jobs = lease => Ok(Waited::Jobs(jobs)),
             hung_up = line.hung_up() => hung_up.map(|()| Waited::HungUp),
             () = app.stopped() => Ok(Waited::Stopping),
+            () = app.auth.revoked(by.identity()) => Ok(Waited::Revoked),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! done to a job that somebody else has is what an operator can do: to ask for its end. It is then not handed out
 //! again, and its worker may still finish it.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use auxo_wire::resp::{AddJob, Id, Reply};
 
 use super::gather::{ACK, is_gone, life, nack, release};
 use super::session::Session;
+use crate::auth::{Caller, Right};
+use crate::calls;
 use crate::trail::Move;
 
 /// What an id means to a connection.
@@ -58,6 +61,7 @@ impl Session {
         &self,
         ids: Vec<Id>,
         outcome: fn() -> Outcome,
+        by: &Caller,
     ) -> Result<(Vec<JobId>, Vec<JobId>)> {
         let (mut settled, mut bare, mut leases) = (Vec::new(), Vec::new(), Vec::new());
         for meant in ids.into_iter().filter_map(|id| self.meant(id)) {
@@ -68,11 +72,12 @@ impl Session {
             }
         }
         for leases in leases.chunks(self.app.service.limits().batch) {
-            let items = leases.iter().map(|(token, _)| Settle {
+            let item = |(token, _): &(Token, bool)| Settle {
                 token: *token,
                 outcome: outcome(),
-            });
-            let answers = self.app.service.settle(items.collect()).await?;
+            };
+            let items = leases.iter().map(item).map(Ok).collect();
+            let answers = calls::leases::settle(&self.app, by, items, &HashSet::new()).await?;
             for ((token, is_own), answer) in leases.iter().zip(answers) {
                 match answer {
                     Ok(_) => settled.push(token.job),
@@ -87,8 +92,13 @@ impl Session {
         Ok((settled, bare))
     }
 
-    /// Makes a move on jobs, whoever has them. Answers which it was legal for, and which somebody is at work on.
-    async fn steer(&self, jobs: &[JobId], action: Action) -> Result<(usize, Vec<JobId>)> {
+    /// Makes a move on jobs, whoever has them. Answers how many it was legal for, and which somebody is at work on.
+    async fn steer(
+        &self,
+        jobs: &[JobId],
+        action: Action,
+        by: &Caller,
+    ) -> Result<(usize, Vec<JobId>)> {
         let (mut moved, mut refused) = (0, Vec::new());
         for jobs in jobs.chunks(self.app.service.limits().batch) {
             let order = Order {
@@ -96,7 +106,7 @@ impl Session {
                 action: action.clone(),
                 mode: Mode::Act,
             };
-            let steered = self.app.service.steer(order).await?;
+            let steered = calls::jobs::steer_own(&self.app, by, order).await?;
             for (job, result) in jobs.iter().zip(steered.results) {
                 match result {
                     Ok(_) => moved += 1,
@@ -109,16 +119,25 @@ impl Session {
         Ok((moved, refused))
     }
 
-    /// `ACKJOB` and `FASTACK` of jobs that are not all named by their leases.
-    pub(super) async fn ack(&self, ids: Vec<Id>) -> Result<Reply> {
-        let (done, bare) = self.settle(ids, || ACK).await?;
-        let (called_off, _) = self.steer(&bare, Action::Cancel).await?;
+    /// `ACKJOB` and `FASTACK` of jobs that are not all named by their leases. To call off a job that one was not given is an
+    /// operator's move, and nothing happens where the caller is none.
+    pub(super) async fn ack(&self, ids: Vec<Id>, by: &Caller) -> Result<Reply> {
+        let (done, bare) = self.settle(ids, || ACK, by).await?;
+        let operator = by.with(Right::Operate);
+        if bare.is_empty() || operator.check_somewhere().is_err() {
+            return Ok(count(done.len()));
+        }
+        let call = async {
+            let (called_off, _) = self.steer(&bare, Action::Cancel, &operator).await?;
+            Ok(called_off)
+        };
+        let called_off = self.noted("cancel", &bare, call, &operator).await?;
         Ok(count(done.len() + called_off))
     }
 
     /// `NACK`: only whoever has a job can give it back.
-    pub(super) async fn nack(&self, ids: Vec<Id>) -> Result<Reply> {
-        let (given_back, _) = self.settle(ids, nack).await?;
+    pub(super) async fn nack(&self, ids: Vec<Id>, by: &Caller) -> Result<Reply> {
+        let (given_back, _) = self.settle(ids, nack, by).await?;
         Ok(count(given_back.len()))
     }
 
@@ -128,51 +147,54 @@ impl Session {
         what: &str,
         jobs: &[JobId],
         call: impl Future<Output = Result<usize>>,
-    ) -> Result<Reply> {
+        by: &Caller,
+    ) -> Result<usize> {
         let what = Move::new(what).jobs(jobs);
         let moved = |moved: &usize| *moved as u64;
-        let trail = &self.app.trail;
-        trail.noted(self.who(), what, call, moved).await.map(count)
+        self.app.trail.noted(by, what, call, moved).await
     }
 
     /// `ENQUEUE`: a job that somebody has goes back to its place, one that waits for its time is due.
-    pub(super) async fn enqueue(&self, ids: Vec<Id>) -> Result<Reply> {
+    pub(super) async fn enqueue(&self, ids: Vec<Id>, by: &Caller) -> Result<Reply> {
         let jobs = named(&ids);
         let call = async {
-            let (released, bare) = self.settle(ids, release).await?;
-            let (kicked, _) = self.steer(&bare, Action::Kick).await?;
+            let (released, bare) = self.settle(ids, release, by).await?;
+            let (kicked, _) = self.steer(&bare, Action::Kick, by).await?;
             Ok(released.len() + kicked)
         };
-        self.noted("kick", &jobs, call).await
+        self.noted("kick", &jobs, call, by).await.map(count)
     }
 
     /// `DELJOB`: whatever state a job is in. One that somebody else has goes when that worker lets go of it.
-    pub(super) async fn delete(&self, ids: Vec<Id>) -> Result<Reply> {
+    pub(super) async fn delete(&self, ids: Vec<Id>, by: &Caller) -> Result<Reply> {
         let jobs = named(&ids);
-        self.noted("delete", &jobs, self.delete_all(ids)).await
+        let call = self.delete_all(ids, by);
+        self.noted("delete", &jobs, call, by).await.map(count)
     }
 
-    async fn delete_all(&self, ids: Vec<Id>) -> Result<usize> {
+    async fn delete_all(&self, ids: Vec<Id>, by: &Caller) -> Result<usize> {
         let bury = || Outcome::Bury {
             error: Some("deleted".to_owned()),
             priority: None,
         };
-        let (buried, bare) = self.settle(ids, bury).await?;
-        let (deleted, leased) = self.steer(&[buried, bare].concat(), Action::Delete).await?;
-        let (called_off, _) = self.steer(&leased, Action::Cancel).await?;
+        let (buried, bare) = self.settle(ids, bury, by).await?;
+        let jobs = [buried, bare].concat();
+        let (deleted, leased) = self.steer(&jobs, Action::Delete, by).await?;
+        let (called_off, _) = self.steer(&leased, Action::Cancel, by).await?;
         Ok(deleted + called_off)
     }
 
     /// `DEQUEUE`: jobs that could be handed out wait for as long as for a worker.
-    pub(super) async fn dequeue(&self, ids: Vec<Id>) -> Result<Reply> {
+    pub(super) async fn dequeue(&self, ids: Vec<Id>, by: &Caller) -> Result<Reply> {
         let jobs = named(&ids);
-        self.noted("reschedule", &jobs, self.put_off(ids)).await
+        let call = self.put_off(ids, by);
+        self.noted("reschedule", &jobs, call, by).await.map(count)
     }
 
-    async fn put_off(&self, ids: Vec<Id>) -> Result<usize> {
+    async fn put_off(&self, ids: Vec<Id>, by: &Caller) -> Result<usize> {
         let mut moved = 0;
         for id in ids {
-            let Some(job) = self.find(id).await? else {
+            let Some(job) = self.find(id, by).await? else {
                 continue;
             };
             if job.state == State::Ready {
@@ -182,28 +204,31 @@ impl Session {
                     false => job.ttr,
                 };
                 let action = Action::Reschedule(When::After(wait));
-                moved += self.steer(&[job.id], action).await?.0;
+                moved += self.steer(&[job.id], action, by).await?.0;
             }
         }
         Ok(moved)
     }
 
     /// The job that an id names, whatever else it says.
-    pub(super) async fn find(&self, id: Id) -> Result<Option<Job>> {
-        match id.job() {
-            Some(id) => self.app.service.find(Which::Id(id)).await,
-            None => Ok(None),
+    pub(super) async fn find(&self, id: Id, by: &Caller) -> Result<Option<Job>> {
+        let Some(id) = id.job() else {
+            return Ok(None);
+        };
+        match calls::jobs::find(&self.app, by, Which::Id(id)).await {
+            Err(error) if error.code() == Code::NotFound => Ok(None),
+            found => found.map(Some),
         }
     }
 
     /// `WORKING`: more time for whoever has the job, but no more than half of its life.
-    pub(super) async fn working(&self, id: Id) -> Result<Reply> {
+    pub(super) async fn working(&self, id: Id, by: &Caller) -> Result<Reply> {
         let unknown = Reply::Error("NOJOB Job not known in the context of this node.".into());
         let token = match self.meant(id) {
             Some(Meant::Lease(token) | Meant::Own(token)) => token,
             Some(Meant::Job(_)) | None => return Ok(unknown),
         };
-        let Some(job) = self.find(id).await? else {
+        let Some(job) = self.find(id, by).await? else {
             return Ok(unknown);
         };
         // Somebody said that it is done.
@@ -231,7 +256,7 @@ impl Session {
 }
 
 /// The jobs that are meant, whatever else is said of them.
-pub(super) fn named(ids: &[Id]) -> Vec<JobId> {
+fn named(ids: &[Id]) -> Vec<JobId> {
     ids.iter().filter_map(Id::job).collect()
 }
 

@@ -3,30 +3,30 @@
 
 use auxo_core::engine::{Action, Mode, Order, Target, Which};
 use auxo_core::json::show;
-use auxo_core::{Error, Job, JobId, QueueName, Result, refusal};
+use auxo_core::{Job, JobId, QueueName, Result, refusal};
 use auxo_wire::resp::Reply;
 use bytes::Bytes;
 
 use super::gather::shown;
 use super::session::Session;
-use crate::trail::Move;
+use crate::auth::Caller;
+use crate::calls;
 
 impl Session {
     /// Shows a job with its timeline.
-    pub(super) async fn job(&self, which: Which) -> Result<Reply> {
-        Ok(match self.app.service.find(which.clone()).await {
-            Ok(Some(mut job)) => {
+    pub(super) async fn job(&self, which: Which, by: &Caller) -> Result<Reply> {
+        Ok(match calls::jobs::find(&self.app, by, which).await {
+            Ok(mut job) => {
                 let contents = Contents::take(&mut job);
                 contents.put(shown(Ok(show::job(&job))))
             }
-            Ok(None) => Reply::from(&missing(&which)),
             Err(error) => Reply::from(&error),
         })
     }
 
     /// Says why a job is not running.
-    pub(super) async fn explain(&self, which: Which) -> Result<Reply> {
-        let explanation = self.app.service.explain(which).await;
+    pub(super) async fn explain(&self, which: Which, by: &Caller) -> Result<Reply> {
+        let explanation = calls::jobs::explain(&self.app, by, which).await;
         Ok(shown(explanation.map(|text| show::explanation(&text))))
     }
 
@@ -41,26 +41,23 @@ impl Session {
     }
 
     /// Makes a job ready.
-    pub(super) async fn kick(&self, id: JobId) -> Result<Reply> {
-        Ok(self.move_one(id, Action::Kick).await)
+    pub(super) async fn kick(&self, id: JobId, by: &Caller) -> Result<Reply> {
+        Ok(self.move_one(id, Action::Kick, by).await)
     }
 
     /// Calls a job off.
-    pub(super) async fn cancel(&self, id: JobId) -> Result<Reply> {
-        Ok(self.move_one(id, Action::Cancel).await)
+    pub(super) async fn cancel(&self, id: JobId, by: &Caller) -> Result<Reply> {
+        Ok(self.move_one(id, Action::Cancel, by).await)
     }
 
     /// Makes an operator's move, and answers the state that the job is then in.
-    async fn move_one(&self, id: JobId, action: Action) -> Reply {
+    async fn move_one(&self, id: JobId, action: Action, by: &Caller) -> Reply {
         let order = Order {
             target: Target::Jobs(vec![id]),
             action,
             mode: Mode::Act,
         };
-        let (what, steer) = (Move::order(&order), self.app.service.steer(order));
-        let trail = &self.app.trail;
-        let steered = trail.noted(self.who(), what, steer, |steered| steered.moved);
-        let moved = match steered.await {
+        let moved = match calls::jobs::steer(&self.app, by, order).await {
             Ok(mut steered) => steered
                 .results
                 .pop()
@@ -70,16 +67,6 @@ impl Session {
         match moved {
             Ok(state) => Reply::Status(state.as_str()),
             Err(error) => Reply::from(&error),
-        }
-    }
-}
-
-fn missing(which: &Which) -> Error {
-    match which {
-        Which::Id(id) => refusal::no_job(*id),
-        Which::Key(queue, _) => {
-            let text = format!("no job in queue {queue} has this key");
-            Error::new(auxo_core::Code::NotFound, text)
         }
     }
 }

@@ -7,6 +7,7 @@ use auxo_wire::resp::{Pause, QScan, Reply};
 
 use super::session::Session;
 use super::show::scanned;
+use crate::auth::Caller;
 use crate::trail::Move;
 
 impl Session {
@@ -84,7 +85,7 @@ impl Session {
     }
 
     /// Stops or resumes a queue, and answers how it stands.
-    pub(super) async fn pause(&self, pause: Pause) -> Result<Reply> {
+    pub(super) async fn pause(&self, pause: Pause, by: &Caller) -> Result<Reply> {
         let _alone = self.app.changing.lock().await;
         let queue = self.look(&pause.queue).await?;
         let mut config = queue.map(|queue| queue.config).unwrap_or_default();
@@ -102,7 +103,7 @@ impl Session {
             let change = Change::Queue(pause.queue, config.clone());
             let change = self.app.service.change(change);
             let trail = &self.app.trail;
-            trail.noted(self.who(), what, change, |()| 1).await?;
+            trail.noted(by, what, change, |()| 1).await?;
         }
         Ok(Reply::Status(paused(&config, self.app.service.now())))
     }

@@ -1,17 +1,18 @@
 //! Who may send which command.
 //!
 //! Until a connection has shown a token it can do no more than say who it is; where the server has no tokens, everybody may do
-//! everything and nothing is looked at. A command about jobs needs its right in the queues of these jobs: whoever has it in
-//! every queue is spared the look.
+//! everything. Who is asking is looked at when a command is carried out, not when it arrives: it may have waited behind another one
+//! for as long as it takes to revoke a token. A command about jobs needs its right in the queues of these jobs; those in other
+//! queues are treated as if they were not there, by `calls`, as in every protocol.
 
+use std::sync::Arc;
+
+use auxo_core::QueueName;
 use auxo_core::engine::Which;
-use auxo_core::{Error, JobId, QueueName};
-use auxo_wire::resp::{Command, Hello, Id, Item, Reply};
+use auxo_wire::resp::{Command, Hello, Reply};
 
-use super::jobs::named;
 use super::session::{Session, refusal};
 use crate::auth::{Caller, Denied, Identity, Right, Via};
-use crate::trail::Who;
 
 /// The user that clients name who know of a password only.
 const ANYBODY: &str = "default";
@@ -24,68 +25,65 @@ enum Need<'a> {
     Token,
     /// The right in these queues.
     Queues(Right, &'a [QueueName]),
-    /// The right in the queues of these jobs.
-    Jobs(Right, Vec<JobId>),
+    /// The right in the queues of the jobs that it names.
+    Jobs(Right),
     /// The right in every queue.
     Everywhere(Right),
 }
 
 impl Session {
-    /// The item, or what its sender is told instead.
-    pub(super) async fn permit(&mut self, item: Item) -> Item {
-        let Item::Command(command) = &item else {
-            return item;
-        };
+    /// Who is asking, as of now; `None` if that must be said first.
+    pub(super) fn asker(&mut self) -> Option<Arc<Identity>> {
         if !self.app.auth.is_required() {
-            return item;
+            return Some(Identity::everybody());
         }
-        match self.refuses(command).await {
-            None => item,
-            Some(reply) => Item::Wrong(reply),
-        }
+        let auth = &self.app.auth;
+        self.identity = self.identity.take().filter(|known| auth.is_current(known));
+        self.identity.clone()
     }
 
-    async fn refuses(&mut self, command: &Command) -> Option<Reply> {
+    /// Lets a command pass, with whom it is from, or answers what its sender is told instead.
+    pub(super) fn admit(
+        &self,
+        asker: Option<&Arc<Identity>>,
+        command: &Command,
+    ) -> Result<Caller, Reply> {
+        let caller = |identity: &Arc<Identity>, right| {
+            Caller::new(identity.clone(), right, self.ends.visitor.from, Via::Resp)
+        };
         let need = need(command);
-        if matches!(need, Need::Nothing) {
-            return None;
+        if let Need::Nothing = need {
+            // What it does not need it does not get.
+            return Ok(caller(&Identity::nobody(), Right::Read));
         }
-        let known = self.identity.clone();
-        let Some(identity) = known.filter(|known| self.app.auth.is_current(known)) else {
-            self.identity = None;
-            return Some(Reply::Error("NOAUTH Authentication required.".into()));
+        let Some(identity) = asker else {
+            return Err(not_known());
         };
-        let caller =
-            |right| Caller::new(identity.clone(), right, self.ends.visitor.from, Via::Resp);
-        let allowed = match need {
-            Need::Nothing | Need::Token => Ok(()),
-            Need::Everywhere(right) => caller(right).check_everywhere(),
-            Need::Queues(right, queues) => caller(right).check_all(queues),
-            Need::Jobs(right, ids) => self.may_touch(&caller(right), ids).await,
+        let (caller, allowed) = match need {
+            Need::Nothing | Need::Token => (caller(identity, Right::Read), Ok(())),
+            Need::Everywhere(right) => {
+                let caller = caller(identity, right);
+                let allowed = caller.check_everywhere();
+                (caller, allowed)
+            }
+            Need::Queues(right, queues) => {
+                let caller = caller(identity, right);
+                let allowed = caller.check_all(queues);
+                (caller, allowed)
+            }
+            Need::Jobs(right) => {
+                let caller = caller(identity, right);
+                let allowed = caller.check_somewhere();
+                (caller, allowed)
+            }
         };
-        allowed.err().map(|error| {
-            self.app.metrics.denied("forbidden");
-            Reply::Error(format!("NOPERM {}", error.message()).into())
-        })
-    }
-
-    /// A job that is not there has no queue, and nothing will happen to it.
-    async fn may_touch(&self, caller: &Caller, ids: Vec<JobId>) -> Result<(), Error> {
-        if caller.may_everywhere() {
-            return Ok(());
+        match allowed {
+            Ok(()) => Ok(caller),
+            Err(error) => {
+                self.app.metrics.denied("forbidden");
+                Err(Reply::Error(format!("NOPERM {}", error.message()).into()))
+            }
         }
-        for id in ids {
-            let job = self.app.service.find(Which::Id(id)).await?;
-            job.map_or(Ok(()), |job| caller.check(&job.queue))?;
-        }
-        Ok(())
-    }
-
-    /// Who it is that makes an operator's move, for the audit log. Every command that needs `operate` and changes something is one.
-    pub(super) fn who(&self) -> Who {
-        let identity = self.identity.clone().unwrap_or_else(Identity::everybody);
-        let from = self.ends.visitor.from;
-        Who::from(&Caller::new(identity, Right::Operate, from, Via::Resp))
     }
 
     /// Says who is asking: the password is a token, and the user, if there is one, its name or id or `default`.
@@ -119,12 +117,9 @@ impl Session {
     }
 }
 
-/// Whether what follows must not be looked at before this was answered.
-pub fn introduces(item: &Item) -> bool {
-    matches!(
-        item,
-        Item::Command(Command::Auth { .. } | Command::Hello(Hello::Speak { .. }) | Command::Reset)
-    )
+/// What a connection is told that has not said who it is, or is not that any more.
+pub(super) fn not_known() -> Reply {
+    Reply::Error("NOAUTH Authentication required.".into())
 }
 
 fn need(command: &Command) -> Need<'_> {
@@ -146,19 +141,20 @@ fn need(command: &Command) -> Need<'_> {
         Command::Push(job) => Need::Queues(Right::Push, from_ref(&job.queue)),
         Command::GetJob(get) => Need::Queues(Right::Lease, &get.queues),
         Command::Lease(ask) => match ask.job {
-            Some(id) => Need::Jobs(Right::Lease, vec![id]),
+            Some(_) => Need::Jobs(Right::Lease),
             None => Need::Queues(Right::Lease, &ask.queues),
         },
-        Command::AckJob(ids) | Command::FastAck(ids) | Command::Nack(ids) => {
-            jobs(Right::Lease, ids)
-        }
-        Command::Working(id) => jobs(Right::Lease, from_ref(id)),
-        Command::Settle(settle) => Need::Jobs(Right::Lease, vec![settle.token.job]),
-        Command::Extend(extend) => Need::Jobs(Right::Lease, vec![extend.token.job]),
-        Command::Enqueue(ids) | Command::Dequeue(ids) | Command::DelJob(ids) => {
-            jobs(Right::Operate, ids)
-        }
-        Command::Kick(id) | Command::Cancel(id) => Need::Jobs(Right::Operate, vec![*id]),
+        Command::AckJob(_)
+        | Command::FastAck(_)
+        | Command::Nack(_)
+        | Command::Working(_)
+        | Command::Settle(_)
+        | Command::Extend(_) => Need::Jobs(Right::Lease),
+        Command::Enqueue(_)
+        | Command::Dequeue(_)
+        | Command::DelJob(_)
+        | Command::Kick(_)
+        | Command::Cancel(_) => Need::Jobs(Right::Operate),
         Command::Pause(pause) => {
             let right = match pause.set {
                 Some(_) => Right::Operate,
@@ -166,9 +162,8 @@ fn need(command: &Command) -> Need<'_> {
             };
             Need::Queues(right, from_ref(&pause.queue))
         }
-        Command::Show(id) => jobs(Right::Read, from_ref(id)),
-        Command::Explain(Which::Id(id)) | Command::Job(Which::Id(id)) => {
-            Need::Jobs(Right::Read, vec![*id])
+        Command::Show(_) | Command::Explain(Which::Id(_)) | Command::Job(Which::Id(_)) => {
+            Need::Jobs(Right::Read)
         }
         Command::Explain(Which::Key(queue, _)) | Command::Job(Which::Key(queue, _)) => {
             Need::Queues(Right::Read, from_ref(queue))
@@ -183,8 +178,4 @@ fn need(command: &Command) -> Need<'_> {
         Command::Queues(names) if !names.is_empty() => Need::Queues(Right::Read, names),
         Command::Queues(_) | Command::QScan(_) | Command::Info(_) => Need::Everywhere(Right::Read),
     }
-}
-
-fn jobs(right: Right, ids: &[Id]) -> Need<'_> {
-    Need::Jobs(right, named(ids))
 }

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Ends;
 use super::held::Held;
 use crate::app::{App, ROOM_UNIT};
-use crate::auth::Identity;
+use crate::auth::{Caller, Identity};
 use crate::clock::{Clock, within};
 use crate::line::{LARGE, Line, unanswered};
 
@@ -89,31 +89,42 @@ impl Session {
                 // What ended this row may begin the next one.
                 continue;
             }
-            // Held until the answer is sent.
-            let _room = match items.front() {
-                Some(Item::Command(command)) => self.room_for_answer(command).await?,
-                _ => None,
-            };
-            let reply = match items.pop_front() {
+            let command = match items.pop_front() {
                 None => break,
-                Some(Item::Command(Command::GetJob(get))) => {
-                    self.get(line, get, items).await?;
+                Some(Item::Command(command)) => command,
+                Some(Item::Wrong(reply)) => {
+                    self.say(&reply, &mut line.output);
                     continue;
                 }
-                Some(Item::Command(Command::Lease(ask))) => {
-                    self.lease(line, *ask).await?;
+            };
+            let asker = self.asker();
+            let caller = match self.admit(asker.as_ref(), &command) {
+                Ok(caller) => caller,
+                Err(refusal) => {
+                    self.say(&refusal, &mut line.output);
                     continue;
                 }
-                Some(Item::Command(Command::Quit)) => {
+            };
+            // Held until the answer is sent.
+            let _room = self.room_for_answer(&command).await?;
+            let reply = match command {
+                Command::GetJob(get) => {
+                    self.get(line, get, &caller, items).await?;
+                    continue;
+                }
+                Command::Lease(ask) => {
+                    self.lease(line, *ask, &caller).await?;
+                    continue;
+                }
+                Command::Quit => {
                     self.say(&Reply::OK, &mut line.output);
                     return Ok(End::Closed);
                 }
                 // In a box: what comes rarely must not make every connection as large as it is.
-                Some(Item::Command(command)) => match Box::pin(self.answer(command)).await? {
+                command => match Box::pin(self.answer(command, caller)).await? {
                     Some(reply) => reply,
                     None => continue,
                 },
-                Some(Item::Wrong(reply)) => reply,
             };
             self.say(&reply, &mut line.output);
             if line.output.len() >= LARGE {
@@ -157,28 +168,29 @@ impl Session {
     }
 
     /// Answers a command that is on its own. Some have no answer.
-    async fn answer(&mut self, command: Command) -> io::Result<Option<Reply>> {
+    async fn answer(&mut self, command: Command, caller: Caller) -> io::Result<Option<Reply>> {
+        let by = &caller;
         let answer = match command {
             Command::AddJob(add) => self.timely(self.add(add)).await?,
-            Command::AckJob(ids) | Command::FastAck(ids) => self.timely(self.ack(ids)).await?,
-            Command::Nack(ids) => self.timely(self.nack(ids)).await?,
-            Command::Enqueue(ids) => self.timely(self.enqueue(ids)).await?,
-            Command::Dequeue(ids) => self.timely(self.dequeue(ids)).await?,
-            Command::DelJob(ids) => self.timely(self.delete(ids)).await?,
-            Command::Working(id) => self.timely(self.working(id)).await?,
-            Command::Show(id) => self.timely(self.show(id)).await?,
+            Command::AckJob(ids) | Command::FastAck(ids) => self.timely(self.ack(ids, by)).await?,
+            Command::Nack(ids) => self.timely(self.nack(ids, by)).await?,
+            Command::Enqueue(ids) => self.timely(self.enqueue(ids, by)).await?,
+            Command::Dequeue(ids) => self.timely(self.dequeue(ids, by)).await?,
+            Command::DelJob(ids) => self.timely(self.delete(ids, by)).await?,
+            Command::Working(id) => self.timely(self.working(id, by)).await?,
+            Command::Show(id) => self.timely(self.show(id, by)).await?,
             Command::QLen(queue) => self.timely(self.length(queue)).await?,
             Command::QPeek(queue, count) => self.timely(self.peek(queue, count)).await?,
             Command::QStat(queue) => self.timely(self.stat(queue)).await?,
             Command::QScan(scan) => self.timely(self.scan_queues(scan)).await?,
             Command::JScan(scan) => self.timely(self.scan_jobs(scan)).await?,
-            Command::Pause(pause) => self.timely(self.pause(pause)).await?,
+            Command::Pause(pause) => self.timely(self.pause(pause, by)).await?,
             Command::Info(section) => self.timely(self.info(section)).await?,
-            Command::Explain(which) => self.timely(self.explain(which)).await?,
-            Command::Job(which) => self.timely(self.job(which)).await?,
+            Command::Explain(which) => self.timely(self.explain(which, by)).await?,
+            Command::Job(which) => self.timely(self.job(which, by)).await?,
             Command::Queues(names) => self.timely(self.queues(names)).await?,
-            Command::Kick(id) => self.timely(self.kick(id)).await?,
-            Command::Cancel(id) => self.timely(self.cancel(id)).await?,
+            Command::Kick(id) => self.timely(self.kick(id, by)).await?,
+            Command::Cancel(id) => self.timely(self.cancel(id, by)).await?,
             Command::Client(command) => return Ok(self.client(command)),
             Command::Hello(hello) => Ok(self.hello(hello).await),
             Command::Auth { user, password } => Ok(self.auth(user.as_deref(), &password).await),

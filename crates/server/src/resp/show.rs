@@ -9,6 +9,7 @@ use auxo_wire::resp::{Id, JScan, Reply};
 
 use super::get::{counters, life};
 use super::session::Session;
+use crate::auth::Caller;
 
 /// The most jobs of one answer, where a client asks for all.
 const MOST: usize = 100_000;
@@ -17,8 +18,8 @@ pub(super) const ROOM: usize = 16 << 20;
 
 impl Session {
     /// Tells all about a job.
-    pub(super) async fn show(&self, id: Id) -> Result<Reply> {
-        let job = self.find(id).await?;
+    pub(super) async fn show(&self, id: Id, by: &Caller) -> Result<Reply> {
+        let job = self.find(id, by).await?;
         Ok(job.map_or(Reply::Null, |job| self.whole(&job)))
     }
 

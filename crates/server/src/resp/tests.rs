@@ -381,7 +381,7 @@ async fn a_token_opens_the_queues_that_it_names_and_no_others() {
     lines(&mut admin, "ADDJOB other x 0\r\n", 1).await;
     let got = lines(&mut admin, "GETJOB FROM other\r\n", 8).await;
     let stolen = lines(&mut client, &format!("ACKJOB {}\r\n", got[5]), 1).await;
-    assert!(stolen[0].starts_with("-NOPERM "), "{stolen:?}");
+    assert_eq!(stolen, [":0"]);
     let kept = lines(&mut admin, &format!("ACKJOB {}\r\n", got[5]), 1).await;
     assert_eq!(kept, [":1"]);
     // A token that is revoked is worth nothing on connections that it opened, either.
@@ -393,6 +393,100 @@ async fn a_token_opens_the_queues_that_it_names_and_no_others() {
     bench.app.auth.reload();
     let gone = lines(&mut client, "PING\r\n", 1).await;
     assert!(gone[0].starts_with("-NOAUTH "), "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_job_of_another_queue_is_answered_like_one_that_never_was() {
+    let grants: [&[&str]; 2] = [&["lease:mine", "read:mine", "operate:mine"], &["admin:*"]];
+    let (bench, secrets, _, _dir) = guarded(&grants);
+    let (mut client, mut admin) = (bench.connect(), bench.connect());
+    lines(&mut client, &format!("AUTH {}\r\n", secrets[0]), 1).await;
+    lines(&mut admin, &format!("AUTH {}\r\n", secrets[1]), 1).await;
+    let added = lines(&mut admin, "ADDJOB other x 0 DELAY 100\r\n", 1).await;
+    let theirs = added[0][1..].to_owned();
+    let got = {
+        lines(&mut admin, "ADDJOB other y 0\r\n", 1).await;
+        lines(&mut admin, "GETJOB FROM other\r\n", 8).await
+    };
+    // The same, but for the time that is in an id.
+    let never = format!("{}AAAAAAAA{}", &theirs[..11], &theirs[19..]);
+    let nobodys = format!("{}AAAAAAAA{}", &got[5][..11], &got[5][19..]);
+    for command in [
+        "ACKJOB", "FASTACK", "NACK", "WORKING", "ENQUEUE", "DEQUEUE", "DELJOB", "SHOW",
+    ] {
+        for (theirs, never) in [(&theirs, &never), (&got[5], &nobodys)] {
+            let foreign = lines(&mut client, &format!("{command} {theirs}\r\n"), 1).await;
+            let unknown = lines(&mut client, &format!("{command} {never}\r\n"), 1).await;
+            assert_eq!(foreign, unknown, "{command}");
+        }
+    }
+    let leased = lines(&mut client, &format!("AUXO.LEASE JOB {theirs}\r\n"), 1).await;
+    assert_eq!(leased, ["*0"]);
+    for command in ["AUXO.JOB", "AUXO.KICK", "AUXO.CANCEL"] {
+        let foreign = lines(&mut client, &format!("{command} {theirs}\r\n"), 1).await;
+        assert!(foreign[0].starts_with("-NOT_FOUND "), "{foreign:?}");
+    }
+    // And nothing happened to them.
+    let row = format!("AUXO.CANCEL {theirs}\r\nACKJOB {}\r\n", got[5]);
+    assert_eq!(lines(&mut admin, &row, 2).await, ["+cancelled", ":1"]);
+}
+
+/// Returns when somebody waits for a job.
+async fn until_waiting(bench: &Bench) {
+    while bench.app.resp.waiting.load(Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn who_waits_with_a_token_that_is_revoked_is_told_and_gets_nothing() {
+    for wait in ["GETJOB FROM mail", "AUXO.LEASE WAIT 60s FROM mail"] {
+        let (bench, secrets, file, _dir) = guarded(&[&["lease:mail"], &["admin:*"]]);
+        let (mut client, mut admin) = (bench.connect(), bench.connect());
+        lines(&mut client, &format!("AUTH {}\r\n", secrets[0]), 1).await;
+        lines(&mut admin, &format!("AUTH {}\r\n", secrets[1]), 1).await;
+        let row = format!("{wait}\r\n").repeat(3) + "PING\r\n";
+        client.write_all(row.as_bytes()).await.unwrap();
+        until_waiting(&bench).await;
+        file.change(|tokens| {
+            let id = tokens.list()[0].id.clone();
+            Ok(tokens.without(&id).unwrap())
+        })
+        .unwrap();
+        bench.app.auth.reload();
+        let answers = lines(&mut client, "", 4).await;
+        assert!(
+            answers.iter().all(|answer| answer.starts_with("-NOAUTH ")),
+            "{answers:?}"
+        );
+        lines(&mut admin, "ADDJOB mail x 0\r\n", 1).await;
+        assert_eq!(lines(&mut admin, "QLEN mail\r\n", 1).await, [":1"]);
+    }
+}
+
+#[tokio::test]
+async fn to_call_off_a_job_that_one_was_not_given_is_an_operators_move() {
+    let grants: [&[&str]; 2] = [&["push:q", "lease:q"], &["admin:*"]];
+    let (mut settings, secrets, _, dir) = guarded_settings(&grants);
+    settings.trail = Trail::open(dir.path().join("audit.jsonl")).unwrap();
+    let bench = Bench::with(settings);
+    let (mut worker, mut admin) = (bench.connect(), bench.connect());
+    lines(&mut worker, &format!("AUTH {}\r\n", secrets[0]), 1).await;
+    lines(&mut admin, &format!("AUTH {}\r\n", secrets[1]), 1).await;
+    let added = lines(&mut worker, "ADDJOB q x 0 DELAY 100\r\n", 1).await;
+    let ack = format!("ACKJOB {}\r\n", &added[0][1..]);
+    assert_eq!(lines(&mut worker, &ack, 1).await, [":0"]);
+    assert!(audited(&dir).is_empty());
+    assert_eq!(lines(&mut admin, &ack, 1).await, [":1"]);
+    assert_eq!(audited(&dir)[0]["what"], "cancel");
+    // So is to send one back that somebody else has, also by the id of its delivery.
+    lines(&mut worker, "ADDJOB q y 0\r\n", 1).await;
+    let got = lines(&mut worker, "GETJOB FROM q\r\n", 8).await;
+    let enqueue = format!("ENQUEUE {}\r\n", got[5]);
+    let refused = lines(&mut worker, &enqueue, 1).await;
+    assert!(refused[0].starts_with("-NOPERM "), "{refused:?}");
+    assert_eq!(lines(&mut admin, &enqueue, 1).await, [":1"]);
+    assert_eq!(audited(&dir)[2]["what"], "kick");
 }
 
 #[tokio::test(start_paused = true)]

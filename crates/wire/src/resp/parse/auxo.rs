@@ -93,10 +93,7 @@ pub fn lease(reader: &mut Reader, args: Args<'_>) -> Result<Command, Reply> {
             }
             "wait" => ask.wait = time()?,
             "ttr" => ask.ttr = Some(time()?),
-            "job" => {
-                let id = String::from_utf8_lossy(value).parse();
-                ask.job = Some(id.map_err(ours)?);
-            }
+            "job" => ask.job = Some(job_id(value)?),
             "worker" => ask.worker = String::from_utf8_lossy(value).into(),
             _ => {
                 return Err(wrong(
