@@ -121,5 +121,6 @@ where
         if line.output.len() >= LARGE {
             line.flush().await?;
         }
+        line.give_way().await;
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::clock::{Clock, Late, within};
 
@@ -34,6 +34,8 @@ pub struct Line<S> {
     room: usize,
     /// When the first bytes of a request came that is not complete.
     began: Option<Instant>,
+    /// Since when there is so much of what came that nothing more is taken, while the other side waits.
+    full: Option<Instant>,
     clock: Option<Clock>,
     times: Times,
 }
@@ -59,6 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             is_over: false,
             room: SMALL,
             began: None,
+            full: None,
             clock: None,
             times,
         }
@@ -130,13 +133,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         Ok(())
     }
 
-    /// Waits until the other side sends no more. What it sends meanwhile is kept for later, up to a bound: a client that sends on
-    /// and on while it waits is not listened to.
+    /// Lets others have their turn, if this one has sent more than was just answered. Much of what is answered waits for nothing.
+    pub async fn give_way(&self) {
+        if !self.input.is_empty() {
+            yield_now().await;
+        }
+    }
+
+    /// Waits until the other side sends no more. What it sends meanwhile is kept for later, up to a bound. A client that sends on and
+    /// on while it waits is not listened to, and so nobody would notice that it is gone: it is let go after a while.
     pub async fn hung_up(&mut self) -> io::Result<()> {
         while !self.is_over {
             if self.input.len() >= LARGE {
-                std::future::pending::<()>().await;
+                let full = *self.full.get_or_insert_with(Instant::now);
+                sleep_until(full + self.times.stall).await;
+                return Err(late("the client sends on and on while it waits"));
             }
+            self.full = None;
             self.read(0).await?;
         }
         Ok(())
@@ -156,7 +169,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             self.output = BytesMut::new();
         }
         // A socket with TLS has a buffer of its own.
-        self.socket.flush().await
+        let flush = within(self.times.stall, &mut self.clock, self.socket.flush());
+        let flushed = flush.await;
+        flushed.unwrap_or_else(|_| Err(late("the client does not take its answers")))
     }
 
     /// Says goodbye.
@@ -194,8 +209,88 @@ fn late(why: &str) -> io::Error {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::task::Context;
+
+    use tokio::io::ReadBuf;
 
     use super::*;
+
+    const TIMES: Times = Times {
+        pause: Duration::from_secs(30),
+        request: Duration::from_secs(30),
+        stall: Duration::from_secs(30),
+    };
+
+    /// Takes what is written, and never gets rid of it.
+    struct Stuffed;
+
+    impl AsyncRead for Stuffed {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Stuffed {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_stay_behind_in_a_buffer_are_not_waited_for_without_end() {
+        let mut line = Line::new(Stuffed, TIMES);
+        line.output.extend_from_slice(b"answer");
+        let error = line.flush().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sent_too_much_and_left_while_it_waits_is_let_go() {
+        let (mut client, server) = tokio::io::duplex(4 * LARGE);
+        let mut line = Line::new(server, TIMES);
+        client.write_all(&[b'x'; 2 * LARGE]).await.unwrap();
+        drop(client);
+        let began = Instant::now();
+        // A wait has an end of its own, and is begun anew: what is full stays full.
+        for _ in 0..2 {
+            let wait = Duration::from_secs(20);
+            if let Ok(waited) = tokio::time::timeout(wait, line.hung_up()).await {
+                assert!(waited.is_err());
+                assert_eq!(began.elapsed(), TIMES.stall);
+                return;
+            }
+        }
+        panic!("nobody noticed");
+    }
+
+    #[tokio::test]
+    async fn who_has_sent_more_lets_others_have_their_turn() {
+        let mut line = Line::new(Stuffed, TIMES);
+        let turns = Arc::new(AtomicUsize::new(0));
+        let other = turns.clone();
+        tokio::spawn(async move { other.fetch_add(1, SeqCst) });
+        line.give_way().await;
+        assert_eq!(turns.load(SeqCst), 0);
+        line.input.extend_from_slice(b"more");
+        line.give_way().await;
+        assert_eq!(turns.load(SeqCst), 1);
+    }
 
     #[tokio::test]
     async fn calls_of_all_who_are_served_in_a_turn_are_made_before_the_first_is_answered() {

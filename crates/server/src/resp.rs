@@ -122,6 +122,7 @@ where
             if line.output.len() >= LARGE {
                 line.flush().await?;
             }
+            line.give_way().await;
             continue;
         }
         if let Some(broken) = broken {
