@@ -12,6 +12,7 @@ use auxo_core::engine::{Extend, Extended, Outcome, Pushed, Settle, Settled};
 use auxo_core::{Code, JobSpec, NewJob, Result, When};
 use auxo_wire::beanstalk::{Item, Reply, Request};
 use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::session::{Session, refusal};
 use crate::answers::Answers;
@@ -46,7 +47,10 @@ impl Session {
         &mut self,
         line: &mut Line<S>,
         items: &mut VecDeque<Item>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<bool>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let mut row = Row::default();
         while let Some(item) = items.front_mut() {
             match self.step(item, &mut row) {
@@ -74,12 +78,19 @@ impl Session {
         let mut extended = Answers::new(extended);
         for step in row.steps {
             let reply = match step {
-                Step::Known(reply) => reply,
-                Step::Push => inserted(pushed.next())?,
-                Step::Settle(id, reply) => self.settled(id, reply, settled.next()).await?,
-                Step::Extend(id) => self.touched(id, extended.next())?,
+                Step::Known(reply) => Ok(reply),
+                Step::Push => inserted(pushed.next()),
+                Step::Settle(id, reply) => self.settled(id, reply, settled.next()).await,
+                Step::Extend(id) => self.touched(id, extended.next()),
             };
-            reply.encode(&mut line.output);
+            match reply {
+                Ok(reply) => reply.encode(&mut line.output),
+                Err(unknown) => {
+                    // It has no answer, and ends the connection; but those before it have one, and nobody is to repeat them.
+                    line.flush().await?;
+                    return Err(unknown);
+                }
+            }
         }
         Ok(true)
     }
@@ -208,9 +219,8 @@ impl Session {
 
     fn touched(&mut self, id: u64, extended: Result<Extended>) -> io::Result<Reply> {
         match extended {
-            Ok(extended) => {
-                let time = extended.deadline.since(self.app.service.now());
-                self.held.prolong(id, time);
+            Ok(_) => {
+                self.held.prolong(id);
                 Ok(Reply::Touched)
             }
             Err(error) => {

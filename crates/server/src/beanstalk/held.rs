@@ -1,10 +1,10 @@
 //! The jobs that a connection has reserved.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use auxo_core::job::Leased;
-use auxo_core::{QueueName, Timestamp, Token};
+use auxo_core::{QueueName, Token};
 use tokio::time::Instant;
 
 /// How long before the end of its time a worker is warned.
@@ -20,70 +20,88 @@ pub struct Hold {
     pub token: Option<Token>,
     /// Where it is from.
     pub queue: QueueName,
-    /// When the time is over.
+    /// How long it may be held.
+    time: Duration,
+    /// When that is over.
     deadline: Instant,
 }
 
 /// All of them, by id.
+///
+/// Their time is counted here, from when a job came and not by the deadline that came with it: the engine's clock may be that of
+/// another machine.
 #[derive(Default)]
-pub struct Held(HashMap<u64, Hold>);
+pub struct Held {
+    holds: HashMap<u64, Hold>,
+    /// Whose time is over first.
+    deadlines: BTreeSet<(Instant, u64)>,
+}
 
 impl Held {
     /// Takes in a job that was leased just now.
-    pub fn insert(&mut self, leased: &Leased, now: Timestamp) {
-        let job = &leased.job;
+    pub fn insert(&mut self, leased: &Leased) {
+        let (job, id) = (&leased.job, leased.job.id.0);
         let (token, time) = match job.ttr.is_zero() {
             true => (None, MEMORY),
-            false => (Some(leased.token), leased.deadline.since(now)),
+            false => (Some(leased.token), job.ttr),
         };
+        self.remove(id);
+        let deadline = Instant::now() + time;
+        let queue = job.queue.clone();
+        self.deadlines.insert((deadline, id));
         let hold = Hold {
             token,
-            queue: job.queue.clone(),
-            deadline: Instant::now() + time,
+            queue,
+            time,
+            deadline,
         };
-        self.0.insert(job.id.0, hold);
+        self.holds.insert(id, hold);
     }
 
     /// A job, if it is held.
     pub fn get(&self, id: u64) -> Option<&Hold> {
-        self.0.get(&id)
+        self.holds.get(&id)
     }
 
     /// Lets go of a job.
     pub fn remove(&mut self, id: u64) -> Option<Hold> {
-        self.0.remove(&id)
+        let hold = self.holds.remove(&id)?;
+        self.deadlines.remove(&(hold.deadline, id));
+        Some(hold)
     }
 
     /// Notes that a job has its time again.
-    pub fn prolong(&mut self, id: u64, time: Duration) {
-        if let Some(hold) = self.0.get_mut(&id) {
-            hold.deadline = Instant::now() + time;
+    pub fn prolong(&mut self, id: u64) {
+        if let Some(hold) = self.holds.get_mut(&id) {
+            self.deadlines.remove(&(hold.deadline, id));
+            hold.deadline = Instant::now() + hold.time;
+            self.deadlines.insert((hold.deadline, id));
         }
     }
 
     /// Forgets the jobs whose time is over, for the engine has given them back; answers how many of these there were.
     pub fn forget_overdue(&mut self) -> u64 {
-        if self.0.is_empty() {
-            return 0;
-        }
         let (mut overdue, now) = (0, Instant::now());
-        self.0.retain(|_, hold| {
-            let is_over = hold.deadline <= now;
-            overdue += u64::from(is_over && hold.token.is_some());
-            !is_over
-        });
+        while let Some((deadline, id)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            let hold = self.remove(id);
+            overdue += u64::from(hold.is_some_and(|hold| hold.token.is_some()));
+        }
         overdue
     }
 
     /// How long until the worker must be warned of the job whose time is over first.
     pub fn until_warning(&self) -> Option<Duration> {
-        let deadlines = self.0.values().filter(|hold| hold.token.is_some());
-        let first = deadlines.map(|hold| hold.deadline).min()?;
-        Some((first - MARGIN).saturating_duration_since(Instant::now()))
+        let has_token = |id: &u64| self.holds.get(id).is_some_and(|hold| hold.token.is_some());
+        let (first, _) = self.deadlines.iter().find(|(_, id)| has_token(id))?;
+        Some((*first - MARGIN).saturating_duration_since(Instant::now()))
     }
 
     /// Lets go of all.
     pub fn take_tokens(&mut self) -> Vec<Token> {
-        self.0.drain().filter_map(|(_, hold)| hold.token).collect()
+        self.deadlines.clear();
+        let holds = self.holds.drain();
+        holds.filter_map(|(_, hold)| hold.token).collect()
     }
 }

@@ -93,9 +93,8 @@ impl Session {
     }
 
     fn take(&mut self, jobs: Vec<Leased>) -> Vec<Reply> {
-        let now = self.app.service.now();
         let take = |leased: Leased| {
-            self.held.insert(&leased, now);
+            self.held.insert(&leased);
             Reply::Reserved(leased.job.id.0, leased.job.payload)
         };
         jobs.into_iter().map(take).collect()

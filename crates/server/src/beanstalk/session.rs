@@ -23,6 +23,9 @@ use crate::clock::{Clock, within};
 use crate::line::{LARGE, Line, unanswered};
 use crate::trail::{Move, Who};
 
+/// How many delayed jobs a kick takes in the order in which they are due.
+const ONE_BY_ONE: u32 = 1000;
+
 /// How it goes on after some requests.
 pub enum End {
     /// With more of them.
@@ -82,13 +85,17 @@ impl Session {
             }
             let request = match items.front() {
                 None => break,
-                Some(Item::Request(Request::Reserve)) => {
-                    self.reserve(line, items, None).await?;
-                    continue;
-                }
-                Some(Item::Request(Request::ReserveWithTimeout(seconds))) => {
-                    let seconds = *seconds;
+                Some(Item::Request(
+                    request @ (Request::Reserve | Request::ReserveWithTimeout(_)),
+                )) => {
+                    let seconds = match request {
+                        Request::ReserveWithTimeout(seconds) => *seconds,
+                        _ => None,
+                    };
                     self.reserve(line, items, seconds).await?;
+                    if line.output.len() >= LARGE {
+                        line.flush().await?;
+                    }
                     continue;
                 }
                 Some(_) => items.pop_front(),
@@ -285,10 +292,15 @@ impl Session {
     }
 
     async fn peek_delayed(&self) -> Result<Reply, Error> {
+        Ok(self.next_delayed().await?.map_or(Reply::NotFound, found))
+    }
+
+    /// The delayed job of the tube in use that is due next.
+    async fn next_delayed(&self) -> Result<Option<Job>, Error> {
         let tube = self.using.name().clone();
         let queues = self.app.service.queues(Some(vec![tube.clone()])).await?;
         let Some(due) = queues.first().and_then(|queue| queue.next_due) else {
-            return Ok(Reply::NotFound);
+            return Ok(None);
         };
         // The order of a list is by priority first; of what is due next there are few.
         let filter = Filter {
@@ -297,7 +309,7 @@ impl Session {
             due_before: Some(due.plus(Duration::from_millis(2))),
             ..Filter::default()
         };
-        Ok(self.first(filter).await?.map_or(Reply::NotFound, found))
+        self.first(filter).await
     }
 
     /// Kicks buried jobs or, if there are none, delayed ones.
@@ -305,12 +317,36 @@ impl Session {
         let what = Move::new("kick").queue(self.using.name());
         let call = async {
             match self.kick_in(State::Dead, bound).await? {
-                0 => self.kick_in(State::Scheduled, bound).await,
+                0 => self.kick_delayed(bound).await,
                 kicked => Ok(kicked),
             }
         };
         let kicked = self.noted(what.with("at_most", bound), call, |kicked| *kicked);
         kicked.await.map(Reply::KickedMany)
+    }
+
+    /// Kicks the delayed jobs that are due next. A list has them by priority first, so they are looked for one by one; of those
+    /// beyond [`ONE_BY_ONE`], and where all are meant, the order of the list is as good as any.
+    async fn kick_delayed(&self, bound: u32) -> Result<u64, Error> {
+        let tube = vec![self.using.name().clone()];
+        let queues = self.app.service.queues(Some(tube)).await?;
+        let delayed = queues.first().map_or(0, |queue| queue.counts.scheduled);
+        let mut kicked = 0;
+        if u64::from(bound) < delayed {
+            while kicked < bound.min(ONE_BY_ONE) {
+                let Some(job) = self.next_delayed().await? else {
+                    break;
+                };
+                let order = Order {
+                    target: Target::Jobs(vec![job.id]),
+                    action: Action::Kick,
+                    mode: Mode::Act,
+                };
+                kicked += self.app.service.steer(order).await?.moved as u32;
+            }
+        }
+        let rest = self.kick_in(State::Scheduled, bound - kicked).await?;
+        Ok(u64::from(kicked) + rest)
     }
 
     async fn kick_in(&self, state: State, bound: u32) -> Result<u64, Error> {

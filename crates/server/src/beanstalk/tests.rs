@@ -152,3 +152,67 @@ async fn a_move_that_cannot_be_written_down_is_not_made_and_workers_go_on() {
     let done = talk(&mut client, &format!("delete {own}\r\n"), 1).await;
     assert_eq!(done, ["DELETED"]);
 }
+
+/// How many jobs are leased.
+async fn leased(bench: &Bench) -> u64 {
+    let queues = bench.app.service.queues(None).await.unwrap();
+    queues.iter().map(|queue| queue.counts.leased).sum()
+}
+
+#[tokio::test]
+async fn jobs_are_not_reserved_by_the_hundred_for_who_takes_none() {
+    let bench = Bench::start();
+    let mut client = bench.connect(None);
+    let body = "x".repeat(500_000);
+    for _ in 0..200 {
+        let put = format!("put 0 0 6000 {}\r\n{body}\r\n", body.len());
+        talk(&mut client, &put, 1).await;
+    }
+    let mut deaf = bench.connect(None);
+    let row = "reserve-with-timeout 0\r\n".repeat(200);
+    deaf.write_all(row.as_bytes()).await.unwrap();
+    while leased(&bench).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Turns enough for all of them, if nobody minded that the answers are not taken.
+    for _ in 0..5000 {
+        leased(&bench).await;
+    }
+    // One answer of the engine has 16 MiB.
+    let leased = leased(&bench).await;
+    assert!((1..=40).contains(&leased), "{leased}");
+}
+
+#[tokio::test]
+async fn the_time_of_a_reserved_job_is_counted_here_whatever_the_engines_clock_says() {
+    let bench = Bench::start();
+    let mut client = bench.connect(None);
+    talk(&mut client, "put 0 0 60 1\r\nx\r\n", 1).await;
+    let ask = auxo_core::engine::Ask {
+        queues: vec![auxo_core::QueueName::new("default").unwrap()],
+        job: None,
+        max: 1,
+        wait: std::time::Duration::ZERO,
+        ttr: None,
+        worker: "w".into(),
+    };
+    let mut leased = bench.app.service.lease(ask).await.unwrap().remove(0);
+    tokio::time::pause();
+    // As a server sees it whose clock is years ahead of Redis'.
+    leased.deadline = auxo_core::Timestamp(0);
+    let (mut held, id) = (held::Held::default(), leased.job.id.0);
+    held.insert(&leased);
+    let second = std::time::Duration::from_secs(1);
+    assert_eq!(held.until_warning(), Some(59 * second));
+    tokio::time::advance(59 * second).await;
+    assert_eq!(
+        (held.until_warning(), held.forget_overdue()),
+        (Some(std::time::Duration::ZERO), 0)
+    );
+    held.prolong(id);
+    tokio::time::advance(59 * second).await;
+    assert_eq!((held.get(id).is_some(), held.forget_overdue()), (true, 0));
+    tokio::time::advance(second).await;
+    assert_eq!((held.forget_overdue(), held.until_warning()), (1, None));
+    assert!(held.get(id).is_none());
+}
