@@ -24,6 +24,7 @@ mod line;
 mod listen;
 mod metrics;
 mod observe;
+mod owner;
 mod problem;
 mod resp;
 mod routes;

@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,7 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::{Map, Value, json};
 
 use crate::auth::Caller;
+use crate::owner::{Owner, directory};
 
 /// Ids that are named in a line. Of more than that only their number is.
 const MOST_IDS: usize = 100;
@@ -35,10 +36,20 @@ pub struct Trail(Option<Arc<Shared>>);
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    writer: Writer,
     run: String,
     file: Mutex<Open>,
     moves: AtomicU64,
     failures: AtomicU64,
+}
+
+/// Who writes it, and whose it is if it has to be made.
+#[derive(Clone, Copy, Debug)]
+enum Writer {
+    /// A server, for itself.
+    Server,
+    /// A command, perhaps of another user, for the server whose directory it is in.
+    Command,
 }
 
 #[derive(Debug)]
@@ -168,8 +179,17 @@ impl Trail {
 
     /// Opens the file, and makes it if need be: readable by its owner only, and not through a link.
     pub fn open(path: impl Into<PathBuf>) -> Result<Trail, Error> {
-        let path = path.into();
-        let file = open(&path).map_err(|error| unwritable(&path, &error))?;
+        Trail::begun(path.into(), Writer::Server)
+    }
+
+    /// The same for a command beside a server, which must be able to write to it: a file that is made belongs to the owner of its
+    /// directory.
+    pub fn open_beside(path: impl Into<PathBuf>) -> Result<Trail, Error> {
+        Trail::begun(path.into(), Writer::Command)
+    }
+
+    fn begun(path: PathBuf, writer: Writer) -> Result<Trail, Error> {
+        let file = open(&path, writer).map_err(|error| unwritable(&path, &error))?;
         let dice = getrandom::u32().map_err(io::Error::other);
         let dice = dice.map_err(|error| unwritable(&path, &error))?;
         Ok(Trail(Some(Arc::new(Shared {
@@ -177,6 +197,7 @@ impl Trail {
             file: Mutex::new(Open { file, torn: false }),
             moves: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            writer,
             path,
         }))))
     }
@@ -191,7 +212,7 @@ impl Trail {
         let Some(shared) = &self.0 else {
             return;
         };
-        match open(&shared.path) {
+        match open(&shared.path, shared.writer) {
             Ok(file) => shared.file().file = file,
             Err(error) => shared.lost(&error),
         }
@@ -310,18 +331,41 @@ impl Shared {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::WRONLY
-        | OFlags::APPEND
-        | OFlags::CREATE
-        | OFlags::NOFOLLOW
-        | OFlags::CLOEXEC
-        | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+fn open(path: &Path, writer: Writer) -> io::Result<File> {
+    let file = match reach(path, OFlags::empty()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => make(path, writer)?,
+        found => found?,
+    };
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is not a file")),
     }
+}
+
+fn make(path: &Path, writer: Writer) -> io::Result<File> {
+    let file = match reach(path, OFlags::CREATE | OFlags::EXCL) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return reach(path, OFlags::empty());
+        }
+        made => made?,
+    };
+    if let Writer::Command = writer {
+        let given = directory(path)
+            .metadata()
+            .and_then(|directory| Owner::in_directory(&directory).give(&file));
+        given.inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })?;
+    }
+    Ok(file)
+}
+
+fn reach(path: &Path, more: OFlags) -> io::Result<File> {
+    let flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::open(path, flags | more, Mode::RUSR | Mode::WUSR)?;
+    Ok(File::from(file))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {

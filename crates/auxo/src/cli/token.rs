@@ -133,7 +133,7 @@ impl Place {
         change: impl FnOnce(&Tokens) -> Result<(Tokens, T), Error>,
     ) -> Result<T, Error> {
         let trail = match &self.audit {
-            Some(path) => Trail::open(path)?,
+            Some(path) => Trail::open_beside(path)?,
             None => Trail::off(),
         };
         let who = Who {

@@ -6,5 +6,6 @@ mod beanstalk;
 mod command;
 mod door;
 mod grpc;
+mod owner;
 mod server;
 mod tokens;

@@ -8,6 +8,7 @@ use auxo_core::{Code, Error};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::Tokens;
+use crate::owner::{Owner, directory};
 
 /// The most that is read of a file: 1 MiB, some thousands of tokens.
 const MOST: u64 = 1 << 20;
@@ -29,10 +30,7 @@ impl TokenFile {
 
     /// The directory that it is in.
     pub fn directory(&self) -> &Path {
-        match self.0.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        }
+        directory(&self.0)
     }
 
     /// What it holds; `None` if there is no such file.
@@ -91,16 +89,30 @@ impl TokenFile {
         let name = self.0.file_name().ok_or(ErrorKind::InvalidInput)?;
         let mut new = name.to_owned();
         new.push(".new");
+        let forget = || {
+            let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
+        };
         // What a command left that was killed.
-        let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
+        forget();
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?;
-        let mut file = File::from(file);
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        let written = self.fill(File::from(file), directory, text);
+        written.inspect_err(|_| forget())?;
         rustix::fs::renameat(directory, &new, directory, name)?;
         directory.sync_all()
+    }
+
+    /// Writes what is to take the place of the file, for those who had it.
+    fn fill(&self, mut new: File, directory: &File, text: &str) -> io::Result<()> {
+        let owner = match self.0.symlink_metadata() {
+            Ok(old) => Owner::of(&old),
+            Err(error) if is_absent(&error) => Owner::in_directory(&directory.metadata()?),
+            Err(error) => return Err(error),
+        };
+        new.write_all(text.as_bytes())?;
+        owner.give(&new)?;
+        new.sync_all()
     }
 
     fn wrong(&self, why: &str) -> Error {
@@ -121,7 +133,7 @@ fn others_may_write(about: &std::fs::Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
     use auxo_core::Timestamp;
 
@@ -150,6 +162,37 @@ mod tests {
         let mode = file.path().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_change_by_another_user_leaves_the_file_to_those_who_had_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("tokens.toml"));
+        add(&file, token()).unwrap();
+        let readable = std::fs::Permissions::from_mode(0o640);
+        std::fs::set_permissions(file.path(), readable).unwrap();
+        // Only root can give it away.
+        let is_given = chown(file.path(), Some(4001), Some(4002)).is_ok();
+        add(&file, token()).unwrap();
+        let about = file.path().metadata().unwrap();
+        assert_eq!(about.mode() & 0o777, 0o640);
+        if is_given {
+            assert_eq!((about.uid(), about.gid()), (4001, 4002));
+        }
+    }
+
+    #[test]
+    fn a_new_file_belongs_to_the_owner_of_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        // Only root can give it away, and only root makes files for others.
+        if chown(dir.path(), Some(4001), Some(4002)).is_err() {
+            return;
+        }
+        let file = TokenFile::new(dir.path().join("tokens.toml"));
+        add(&file, token()).unwrap();
+        let about = file.path().metadata().unwrap();
+        assert_eq!((about.uid(), about.gid()), (4001, 4002));
+        assert_eq!(about.mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! Commands that another user runs than the server. Only root can try that, and only root does it.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::command::{finish, plain};
+use crate::server::Site;
+
+/// The user of a server, and another one.
+const SERVER: u32 = 4001;
+const OTHER: u32 = 4002;
+
+fn open_to(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A site whose data directory belongs to the server's user; `None` for who cannot give anything away.
+fn site() -> Option<Site> {
+    let site = Site::new();
+    std::fs::create_dir(site.path("data")).unwrap();
+    let given = chown(site.path("data"), Some(SERVER), Some(SERVER));
+    given.is_ok().then_some(site)
+}
+
+#[test]
+fn what_root_makes_and_changes_belongs_to_the_server() {
+    let Some(site) = site() else {
+        return;
+    };
+    let token = site.token(&["admin:*"]);
+    let id = token.split('_').nth(1).unwrap();
+    site.token(&["read:*"]);
+    assert_eq!(site.local(&["token", "revoke", id]).code, 0);
+    assert_eq!(site.local(&["token", "list"]).code, 0);
+    for name in ["data/tokens.toml", "data/audit.jsonl"] {
+        let about = site.path(name).metadata().unwrap();
+        assert_eq!((about.uid(), about.gid()), (SERVER, SERVER), "{name}");
+        assert_eq!(about.mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn who_cannot_leave_the_tokens_to_the_server_is_told_as_whom_to_do_it() {
+    let Some(site) = site() else {
+        return;
+    };
+    site.token(&["admin:*"]);
+    let file = site.path("data/tokens.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    // Whoever may write to the directory could put a file of their own there.
+    open_to(&site.path(""), 0o711);
+    open_to(&site.path("data"), 0o777);
+    open_to(&file, 0o644);
+    let program = site.path("auxo");
+    std::fs::copy(env!("CARGO_BIN_EXE_auxo"), &program).unwrap();
+    open_to(&program, 0o755);
+    let run = |audit: &str| {
+        let mut command = plain(Command::new(&program));
+        command
+            .args(["token", "new", "--allow", "admin:*", "--data", &site.data()])
+            .args(["--audit", audit])
+            .uid(OTHER)
+            .gid(OTHER);
+        finish(command, b"")
+    };
+    for audit in ["off".to_owned(), site.text("data/another.jsonl")] {
+        let ran = run(&audit);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.out.is_empty(), "{ran:?}");
+        for word in ["user 4001", "user 4002", "sudo -u '#4001'"] {
+            assert!(ran.err.contains(word), "{word}: {ran:?}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    assert_eq!(file.metadata().unwrap().uid(), SERVER);
+    assert!(!site.path("data/tokens.toml.new").exists());
+    assert!(!site.path("data/another.jsonl").exists());
+}
