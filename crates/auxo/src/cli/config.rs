@@ -254,22 +254,25 @@ fn place(raw: &Raw) -> Result<Place, Failure> {
     Ok(Place::Store(Box::new(store)))
 }
 
-/// The file with tokens: the one that was named, or the one beside the jobs.
+/// The file with tokens: the one that was named, or the one beside the jobs. Only the latter need not be there: whoever names a
+/// file wants tokens, and a typing error or a volume that is not mounted must not open the door.
 fn auth(raw: &Raw, place: &Place) -> Result<Auth, Failure> {
-    let file = match (
-        raw.read(Key::Tokens, |text| path(raw, Key::Tokens, text))?,
-        place,
-    ) {
-        (Some(file), _) => file,
+    let named = raw.read(Key::Tokens, |text| path(raw, Key::Tokens, text))?;
+    let file = match (&named, place) {
+        (Some(file), _) => file.clone(),
         (None, Place::Data { path, .. }) => path.join(TOKENS),
         (None, Place::Store(_)) => return Ok(Auth::none()),
     };
     let clock = Arc::new(SystemClock::new(Timestamp(0)));
-    Ok(Auth::open(
-        TokenFile::new(file),
-        clock,
-        Patience::default(),
-    )?)
+    let auth = Auth::open(TokenFile::new(file), clock, Patience::default())?;
+    match named.is_some() && !auth.is_required() {
+        true => raw.read(Key::Tokens, |file| {
+            Err(format!(
+                "there is no such file; `auxo token new --tokens {file} --allow 'admin:*'` makes it"
+            ))
+        }),
+        false => Ok(auth),
+    }
 }
 
 /// The audit log: the file that was named, or the one beside the jobs.

@@ -52,3 +52,45 @@ fn settings_that_contradict_each_other_or_name_bad_files_are_refused() {
     }
     assert!(!site.path("data").exists());
 }
+
+#[test]
+fn a_file_with_tokens_that_was_named_must_be_there() {
+    let site = Site::new();
+    let local = [
+        "--http",
+        "127.0.0.1:0",
+        "--beanstalk",
+        "off",
+        "--resp",
+        "off",
+    ];
+    std::fs::write(site.path("file"), "").unwrap();
+    for name in ["absent.toml", "absent/tokens.toml", "file/tokens.toml"] {
+        let named = site.text(name);
+        let ran = site.refused(&[&local[..], &["--tokens", &named]].concat());
+        let makes = format!("auxo token new --tokens {named}");
+        assert!(ran.err.contains(&makes), "{ran:?}");
+        let ran = site.local(&["config", "check", "--tokens", &named]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+    }
+    let absent = site.text("absent.toml");
+    std::fs::write(
+        site.path("auxo.toml"),
+        format!("data = {:?}\ntokens = {absent:?}\n", site.data()),
+    )
+    .unwrap();
+    let config = site.text("auxo.toml");
+    let mut check = crate::command::auxo();
+    check.args(["config", "check", "--config", &config]);
+    let ran = crate::command::finish(check, b"");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("auxo token new --tokens"), "{ran:?}");
+    assert!(!site.path("data").exists());
+    // The usual place may be empty, and a file without tokens is one that lets nobody in.
+    assert_eq!(site.local(&["config", "check"]).code, 0);
+    std::fs::write(&absent, "").unwrap();
+    assert_eq!(
+        site.local(&["config", "check", "--tokens", &absent]).code,
+        0
+    );
+}
