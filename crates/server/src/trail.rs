@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -312,11 +313,21 @@ impl Shared {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes the file again if it was deleted: what is written to one that has no name is written nowhere.
+    fn find(&self, open: &mut Open) -> io::Result<()> {
+        if open.file.metadata()?.nlink() == 0 {
+            open.file = self::open(&self.path, self.writer)?;
+            tracing::warn!(path = %self.path.display(), "the audit log was deleted; a new one begins");
+        }
+        Ok(())
+    }
+
     /// Writes a line in one go.
     fn write(&self, mut line: Map<String, Value>) -> io::Result<()> {
         let at = Timestamp::from(std::time::SystemTime::now());
         line.insert("at".to_owned(), at.to_string().into());
         let mut open = self.file();
+        self.find(&mut open)?;
         let begin = if open.torn { "\n" } else { "" };
         let text = format!("{begin}{}\n", Value::Object(line));
         open.torn = true;
@@ -503,5 +514,26 @@ mod tests {
         symlink(&path, &link).unwrap();
         assert!(Trail::open(link).is_err());
         assert!(Trail::off().begin(&who(), Move::new("purge")).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_was_deleted_is_made_again_and_nothing_is_moved_without_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("log");
+        std::fs::create_dir(&place).unwrap();
+        let path = place.join("audit.jsonl");
+        let trail = Trail::open(&path).unwrap();
+        drop(trail.begin(&who(), Move::new("purge")).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        let note = trail.begin(&who(), Move::new("purge")).unwrap();
+        assert_eq!(lines(&path).len(), 1);
+        std::fs::remove_dir_all(&place).unwrap();
+        let refused = trail.begin(&who(), Move::new("purge")).unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable);
+        assert_eq!(trail.failures(), 1);
+        // It heals by itself.
+        std::fs::create_dir(&place).unwrap();
+        note.end(Ok(1));
+        assert_eq!(lines(&path)[0]["outcome"], "done");
     }
 }

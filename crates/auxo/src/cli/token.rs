@@ -83,10 +83,20 @@ pub fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 /// Where the tokens are.
 struct Place {
     file: TokenFile,
-    /// The data directory, if that is where.
+    /// The data directory, if one was named.
     data: Option<PathBuf>,
-    /// The audit log, if there is one.
-    audit: Option<PathBuf>,
+    /// The audit log.
+    audit: Audit,
+}
+
+/// Where it is written down who did it.
+enum Audit {
+    /// Here.
+    At(PathBuf),
+    /// Nowhere, and it was said so.
+    Off,
+    /// Nowhere, since nobody said where.
+    Nowhere,
 }
 
 impl Place {
@@ -97,26 +107,23 @@ impl Place {
     ) -> Result<Place, Failure> {
         let tokens = tokens.or_else(|| variable("AUXO_TOKENS"));
         let audit = audit.or_else(|| variable("AUXO_AUDIT"));
-        if let Some(file) = tokens {
-            return Ok(Place {
-                file: TokenFile::new(file),
-                data: None,
-                audit: audit.filter(|path| path != Path::new("off")),
-            });
-        }
-        match context.data() {
-            Ok(data) => Ok(Place {
-                file: TokenFile::new(data.join(TOKENS)),
-                audit: audit
-                    .or_else(|| Some(data.join(AUDIT)))
-                    .filter(|path| path != Path::new("off")),
-                data: Some(data.to_owned()),
-            }),
-            Err(_) => Err(Failure::Usage(
+        let data = context.data().ok();
+        let file = tokens.or_else(|| data.map(|data| data.join(TOKENS)));
+        let Some(file) = file else {
+            return Err(Failure::Usage(
                 "tokens are in a file of the server: name its data directory with --data DIR, or the file with --tokens FILE"
                     .into(),
-            )),
-        }
+            ));
+        };
+        Ok(Place {
+            file: TokenFile::new(file),
+            audit: match audit.or_else(|| data.map(|data| data.join(AUDIT))) {
+                Some(path) if path == Path::new("off") => Audit::Off,
+                Some(path) => Audit::At(path),
+                None => Audit::Nowhere,
+            },
+            data: data.map(Path::to_owned),
+        })
     }
 }
 
@@ -133,8 +140,8 @@ impl Place {
         change: impl FnOnce(&Tokens) -> Result<(Tokens, T), Error>,
     ) -> Result<T, Error> {
         let trail = match &self.audit {
-            Some(path) => Trail::open_beside(path)?,
-            None => Trail::off(),
+            Audit::At(path) => Trail::open_beside(path)?,
+            Audit::Off | Audit::Nowhere => Trail::off(),
         };
         let who = Who {
             name: Some("local".to_owned()),
@@ -145,6 +152,11 @@ impl Place {
         let note = trail.begin(&who, what)?;
         let changed = self.file.change(change);
         note.end(changed.as_ref().map(|_| 1).map_err(Error::code));
+        if let (Ok(_), Audit::Nowhere) = (&changed, &self.audit) {
+            eprintln!(
+                "note: this is not written down anywhere; --data DIR or --audit FILE names the audit log"
+            );
+        }
         changed
     }
 }

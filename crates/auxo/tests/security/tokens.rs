@@ -111,6 +111,26 @@ fn wrong_usage_is_told() {
 }
 
 #[test]
+fn a_token_in_a_file_of_its_own_is_written_down_all_the_same() {
+    let site = Site::new();
+    let other = site.text("other.toml");
+    let new = ["token", "new", "--allow", "read:*", "--tokens", &other];
+    let ran = site.local(&new);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let audit = std::fs::read_to_string(site.path("data/audit.jsonl")).unwrap();
+    assert!(audit.contains("new_token"), "{audit}");
+    assert!(!ran.err.contains("written down"), "{ran:?}");
+    // Without a directory there is no place for it, which is told; who said so knows.
+    for (args, is_told) in [(&[][..], true), (&["--audit", "off"], false)] {
+        let mut command = crate::command::auxo();
+        command.args(new).args(args);
+        let ran = crate::command::finish(command, b"");
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(ran.err.contains("written down"), is_told, "{ran:?}");
+    }
+}
+
+#[test]
 fn commands_work_on_a_server_with_tls_and_tokens_as_far_as_their_token_goes() {
     let site = Site::new();
     let narrow = site.token(&["push:mail.*", "lease:mail.*", "read:mail.*"]);
