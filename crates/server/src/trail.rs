@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +22,7 @@ use auxo_core::json::write;
 use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, Error, JobId, QueueName, Timestamp};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
 use crate::auth::Caller;
@@ -195,7 +196,7 @@ impl Trail {
         let dice = dice.map_err(|error| unwritable(&path, &error))?;
         Ok(Trail(Some(Arc::new(Shared {
             run: format!("{dice:08x}"),
-            file: Mutex::new(Open { file, torn: false }),
+            file: Mutex::new(file),
             moves: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             writer,
@@ -214,7 +215,7 @@ impl Trail {
             return;
         };
         match open(&shared.path, shared.writer) {
-            Ok(file) => shared.file().file = file,
+            Ok(file) => *shared.file() = file,
             Err(error) => shared.lost(&error),
         }
     }
@@ -316,7 +317,7 @@ impl Shared {
     /// Makes the file again if it was deleted: what is written to one that has no name is written nowhere.
     fn find(&self, open: &mut Open) -> io::Result<()> {
         if open.file.metadata()?.nlink() == 0 {
-            open.file = self::open(&self.path, self.writer)?;
+            *open = self::open(&self.path, self.writer)?;
             tracing::warn!(path = %self.path.display(), "the audit log was deleted; a new one begins");
         }
         Ok(())
@@ -342,14 +343,27 @@ impl Shared {
     }
 }
 
-fn open(path: &Path, writer: Writer) -> io::Result<File> {
+fn open(path: &Path, writer: Writer) -> io::Result<Open> {
     let file = match reach(path, OFlags::empty()) {
         Err(error) if error.kind() == ErrorKind::NotFound => make(path, writer)?,
         found => found?,
     };
-    match file.metadata()?.is_file() {
-        true => Ok(file),
+    let about = file.metadata()?;
+    match about.is_file() {
+        true => Ok(Open {
+            torn: is_torn(&file, about.len()),
+            file,
+        }),
         false => Err(io::Error::other("it is not a file")),
+    }
+}
+
+/// Whether a process was cut off in the middle of the last line. One too many is better than two in one.
+fn is_torn(file: &File, length: u64) -> bool {
+    let mut last = [0];
+    match length.checked_sub(1) {
+        None => false,
+        Some(place) => file.read_exact_at(&mut last, place).is_err() || last != *b"\n",
     }
 }
 
@@ -373,10 +387,14 @@ fn make(path: &Path, writer: Writer) -> io::Result<File> {
 }
 
 fn reach(path: &Path, more: OFlags) -> io::Result<File> {
-    let flags =
-        OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::open(path, flags | more, Mode::RUSR | Mode::WUSR)?;
-    Ok(File::from(file))
+    let flags = more | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let open = |access| rustix::fs::open(path, flags | access, Mode::RUSR | Mode::WUSR);
+    let file = match open(OFlags::RDWR) {
+        // To look at its end is not worth a refusal.
+        Err(Errno::ACCESS | Errno::PERM) => open(OFlags::WRONLY),
+        opened => opened,
+    };
+    Ok(File::from(file?))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
@@ -535,5 +553,33 @@ mod tests {
         std::fs::create_dir(&place).unwrap();
         note.end(Ok(1));
         assert_eq!(lines(&path)[0]["outcome"], "done");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_does_not_swallow_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let cut = "{\"at\":\"2026-11-1";
+        std::fs::write(&path, cut).unwrap();
+        let trail = Trail::open(&path).unwrap();
+        drop(trail.begin(&who(), Move::new("purge")).unwrap());
+        let whole = |path: &Path| {
+            let text = std::fs::read_to_string(path).unwrap();
+            let lines = text.lines().filter(|line| !line.is_empty());
+            let is_whole = |line: &&str| serde_json::from_str::<Value>(line).is_ok();
+            (lines.clone().count(), lines.filter(is_whole).count())
+        };
+        assert_eq!(whole(&path), (3, 2));
+        std::fs::write(&path, cut).unwrap();
+        trail.reopen();
+        drop(trail.begin(&who(), Move::new("purge")).unwrap());
+        assert_eq!(whole(&path), (3, 2));
+        // Behind a whole line nothing is missing.
+        drop(trail);
+        let trail = Trail::open(&path).unwrap();
+        drop(trail.begin(&who(), Move::new("purge")).unwrap());
+        assert_eq!(whole(&path), (5, 4));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("\n\n"), "{text}");
     }
 }
