@@ -13,6 +13,7 @@ use crate::beanstalk;
 use crate::events::Hub;
 use crate::grpc;
 use crate::metrics::Metrics;
+use crate::names::Names;
 use crate::resp;
 use crate::routes::Table;
 use crate::settings::Settings;
@@ -50,8 +51,8 @@ pub struct App {
     pub listing: Mutex<()>,
     /// Room for large answers that are being sent, in [`ROOM_UNIT`]s.
     pub answers: Arc<Semaphore>,
-    /// Room for the names of queues in lease calls.
-    pub names: Arc<Semaphore>,
+    /// Room for the names of queues in lease calls that wait.
+    pub names: Arc<Names>,
     /// What connections that speak beanstalkd's protocol share.
     pub beanstalk: beanstalk::Shared,
     /// What connections that speak Disque's commands share.
@@ -78,7 +79,7 @@ impl App {
             bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),
             changing: Mutex::new(()),
             listing: Mutex::new(()),
-            names: Arc::new(Semaphore::new(settings.names)),
+            names: Names::new(settings.names),
             answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             beanstalk: beanstalk::Shared::default(),
             resp: resp::Shared::default(),

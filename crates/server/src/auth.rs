@@ -27,6 +27,7 @@ use tokio::time::sleep;
 
 pub use self::caller::{Caller, Need, Turned, Via, Visitor};
 use self::failures::Failures;
+pub use self::failures::network;
 pub use self::grant::{Grant, Right};
 pub use self::identity::Identity;
 pub use self::stranger::{Patience, Stranger};

@@ -23,6 +23,7 @@ mod large;
 mod line;
 mod listen;
 mod metrics;
+mod names;
 mod observe;
 mod owner;
 mod problem;

@@ -25,7 +25,8 @@ pub struct Settings {
     pub bodies: usize,
     /// Bytes of all large answers to reading calls that are being sent: 256 MiB.
     pub answers: usize,
-    /// Queue names in all lease calls that are being answered: 200,000. Names are all that a call costs which waits.
+    /// Queue names in all lease calls that wait: 200,000. Names are all that such a call costs. A quarter is the most for one token
+    /// or, where there are none, one address.
     pub names: usize,
     /// From the first byte of a request's head to its last: 10 s.
     pub head_time: Duration,

@@ -1,6 +1,9 @@
 //! Calls that wait for work in queues that nobody ever heard of.
 
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::client::Client;
 use crate::port::{Guest, Port};
@@ -15,24 +18,46 @@ fn long_ask(call: usize) -> String {
     format!("POST /v1/lease HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
+/// A client at another address of this machine.
+fn client_from(number: usize, server: SocketAddr) -> Client {
+    let own = Ipv4Addr::new(127, 0, 0, 1 + number as u8);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((own, 0)).into()).unwrap();
+    socket.connect(&server.into()).unwrap();
+    Client::over(socket.into())
+}
+
 #[test]
 fn calls_that_wait_in_a_thousand_queues_each_have_a_bounded_memory() {
     let server = Server::start(&[]);
     let mut worker = server.client();
     assert_eq!(worker.call("PUT", "/v1/queues/known", "{}").status, 200);
     let start = server.memory();
-    let send = |call| {
-        let mut client = server.client();
+    // A quarter of the room is the most that one address gets.
+    let send = |call: usize| {
+        let mut client = client_from(call / 50, server.address);
         client.send(long_ask(call).as_bytes());
         client
     };
-    let probe = || server.client().post("/v1/lease", r#"{"queues":["q"]}"#);
-    let calls: Vec<Client> = (0..200).map(send).collect();
+    let probe = || {
+        let ask = r#"{"queues":["q","known"],"wait":"1ms"}"#;
+        server.client().post("/v1/lease", ask)
+    };
+    let mut calls: Vec<Client> = (0..50).map(send).collect();
+    until("the first address waits", || {
+        let known = worker.get("/v1/queues/known").json();
+        (known["waiting"] == 50).then_some(())
+    });
+    let mut greedy = client_from(0, server.address);
+    greedy.send(long_ask(50).as_bytes());
+    assert_eq!(greedy.reply().unwrap().status, 503);
+    calls.extend((50..200).map(send));
     until("all of them wait", || {
         let known = worker.get("/v1/queues/known").json();
         (known["waiting"] == 200).then_some(())
     });
     // Those for whom there is no room are told at once; the others go on waiting.
+    assert_eq!(probe().status, 503);
     for call in 200..300 {
         let reply = send(call).reply().unwrap();
         assert_eq!(reply.status, 503, "{reply:?}");

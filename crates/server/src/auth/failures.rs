@@ -63,7 +63,7 @@ impl Seen {
 }
 
 /// Who is counted as one: whoever has an address of IPv6 has 2^64 of them.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 => v4,

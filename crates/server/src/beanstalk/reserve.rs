@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::Ipv4Addr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 
 use super::session::{Session, refusal};
 use crate::line::{Line, at_once};
+use crate::names::Holder;
 
 /// How many reserves that were sent one behind the other are served together.
 const TOGETHER: usize = 100;
@@ -111,7 +113,7 @@ impl Session {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let queues = self.watching.iter().map(|role| role.name().clone());
-        let ask = Ask {
+        let mut ask = Ask {
             queues: queues.collect(),
             job: None,
             max: max as u32,
@@ -120,8 +122,9 @@ impl Session {
             worker: self.worker.clone(),
         };
         let app = &self.app;
-        let names = u32::try_from(self.watching.len()).unwrap_or(u32::MAX);
-        let Ok(_room) = app.names.try_acquire_many(names) else {
+        // A socket in the file system is this machine.
+        let holder = || Holder::of(None, self.peer.from.unwrap_or(Ipv4Addr::LOCALHOST.into()));
+        let Ok(_room) = app.names.take(&mut ask, holder) else {
             let text = "too many connections wait for too many tubes";
             let error = Error::new(auxo_core::Code::QueueFull, text);
             return Ok(Waited::Jobs(Err(error)));

@@ -37,7 +37,7 @@ pub enum End {
 /// A connection.
 pub struct Session {
     pub(super) app: Arc<App>,
-    peer: Peer,
+    pub(super) peer: Peer,
     pub(super) worker: Arc<str>,
     pub(super) using: Role,
     pub(super) watching: Vec<Role>,

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use auxo_core::engine::{Ask, Extend, Extended, Settle, Settled, Which};
 use auxo_core::job::Leased;
-use auxo_core::{Code, Error, Result, Token, refusal};
+use auxo_core::{Result, Token, refusal};
 use futures_util::future::join_all;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::jobs::owns;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::names::{Holder, Room};
 
 /// Lends jobs, or waits for some until the server stops or the caller's token is no longer right.
-pub async fn lease(app: &App, caller: &Caller, ask: Ask) -> Result<Vec<Leased>> {
+pub async fn lease(app: &App, caller: &Caller, mut ask: Ask) -> Result<Vec<Leased>> {
     caller.check_all(&ask.queues)?;
     if let Some(id) = ask.job
         && !owns(app, caller, id).await?
@@ -21,7 +21,7 @@ pub async fn lease(app: &App, caller: &Caller, ask: Ask) -> Result<Vec<Leased>> 
         // What is handed out of a job that never was.
         return Ok(Vec::new());
     }
-    let _room = room_for_names(app, ask.queues.len())?;
+    let _room = room_for_names(app, caller, &mut ask)?;
     tokio::select! {
         biased;
         jobs = app.service.lease(ask) => jobs,
@@ -31,14 +31,10 @@ pub async fn lease(app: &App, caller: &Caller, ask: Ask) -> Result<Vec<Leased>> 
     }
 }
 
-/// Room for the names of a call that may wait.
-pub fn room_for_names(app: &App, names: usize) -> Result<OwnedSemaphorePermit> {
-    let names = u32::try_from(names).unwrap_or(u32::MAX);
-    let room = app.names.clone().try_acquire_many_owned(names);
-    room.map_err(|_| {
-        let message = "too many calls wait in too many queues; name fewer, or try again";
-        Error::new(Code::Unavailable, message)
-    })
+/// Room for the names of a call, if it waits.
+pub fn room_for_names(app: &App, caller: &Caller, ask: &mut Ask) -> Result<Option<Room>> {
+    let holder = || Holder::of(Some(caller.identity()), caller.from());
+    app.names.take(ask, holder)
 }
 
 /// Ends leases. Those in `known` were given to this very caller.

@@ -23,6 +23,7 @@ use super::show::ROOM;
 use crate::auth::Caller;
 use crate::calls;
 use crate::line::{LARGE, Line, at_once};
+use crate::names::Holder;
 
 /// How many commands that were sent one behind the other are served together.
 const TOGETHER: usize = 100;
@@ -257,15 +258,15 @@ impl Session {
     }
 
     /// Leases jobs. Before it waits, what is answered already is sent.
-    async fn wait<S>(&self, line: &mut Line<S>, ask: Ask, by: &Caller) -> io::Result<Waited>
+    async fn wait<S>(&self, line: &mut Line<S>, mut ask: Ask, by: &Caller) -> io::Result<Waited>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let app = &self.app;
-        let names = u32::try_from(ask.queues.len()).unwrap_or(u32::MAX);
-        let Ok(_room) = app.names.try_acquire_many(names) else {
-            let text = "too many calls wait in too many queues; name fewer, or try again";
-            return Ok(Waited::Jobs(Err(Error::new(Code::Unavailable, text))));
+        let holder = || Holder::of(self.identity.as_deref(), self.ends.visitor.from);
+        let _room = match app.names.take(&mut ask, holder) {
+            Ok(room) => room,
+            Err(error) => return Ok(Waited::Jobs(Err(error))),
         };
         let mut lease = pin!(app.service.lease(ask));
         if let Some(jobs) = at_once(lease.as_mut()).await {

@@ -180,3 +180,23 @@ async fn a_client_that_goes_away_while_it_waits_takes_no_job_with_it() {
         (&json!("ready"), &json!(0))
     );
 }
+
+#[tokio::test]
+async fn a_name_takes_room_once_and_only_while_its_call_waits_and_nobody_has_it_all() {
+    let bench = Bench::with(|settings| settings.names = 400).await;
+    let lease = async |names: Vec<String>, wait: &str| {
+        let body = json!({ "queues": names, "wait": wait });
+        bench.call("POST", "/v1/lease", body.to_string()).await
+    };
+    let distinct = |count| (0..count).map(|i| format!("q{i}")).collect::<Vec<_>>();
+    // There is a job, so that nobody waits.
+    for _ in 0..3 {
+        bench.push("q0", "{}").await;
+    }
+    assert_eq!(lease(vec!["q0".into(); 1000], "60s").await.status, 200);
+    assert_eq!(lease(distinct(1000), "0s").await.status, 200);
+    assert_eq!(lease(distinct(100), "60s").await.status, 200);
+    lease(distinct(101), "60s")
+        .await
+        .problem(503, "unavailable");
+}

@@ -133,3 +133,17 @@ async fn what_stands_within_an_argument_is_never_a_command() {
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
     assert_eq!(names, ["default", "q"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_take_room_only_while_a_call_waits_and_nobody_has_it_all() {
+    let bench = Bench::with(|settings| settings.names = 400).await;
+    let mut resp = bench.connect(Port::Resp);
+    let names = |count| (0..count).map(|i| format!(" q{i}")).collect::<String>();
+    let none = resp.ask(format!("GETJOB NOHANG FROM{}", names(500)));
+    assert!(!none.starts_with('-'), "{none}");
+    resp.ask("ADDJOB q0 x 0");
+    let refused = resp.ask(format!("GETJOB FROM{}", names(101)));
+    assert!(refused.starts_with('-'), "{refused}");
+    let taken = resp.ask(format!("GETJOB FROM{}", names(100)));
+    assert!(taken.contains("q0"), "{taken}");
+}

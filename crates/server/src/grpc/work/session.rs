@@ -12,7 +12,7 @@ use auxo_core::{Code, Error, JobId, Result, State, Token, text};
 use auxo_proto::{leased_for_work, settles, status_of, v1};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tonic::{Status, Streaming};
 
@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::calls::leases;
 use crate::grpc::{outlet, revoked};
+use crate::names::Room;
 
 /// The most credit that a worker may have at once.
 const MOST_CREDIT: u32 = 10_000;
@@ -201,7 +202,7 @@ impl Session {
     }
 
     /// The first message, and room for the names in it.
-    async fn start(&mut self) -> Result<(Ask, OwnedSemaphorePermit), Status> {
+    async fn start(&mut self) -> Result<(Ask, Option<Room>), Status> {
         let refused = |error: Error| status_of(&error);
         let first = tokio::select! {
             message = outlet::first(&self.app, &mut self.inbound) => message?.unwrap_or_default(),
@@ -223,13 +224,14 @@ impl Session {
         limits.check_ask(&ask).map_err(refused)?;
         self.caller.check_all(&ask.queues).map_err(refused)?;
         let wait = limits.wait;
-        let room = leases::room_for_names(&self.app, ask.queues.len()).map_err(refused)?;
+        let mut ask = Ask { wait, ..ask };
+        let room = leases::room_for_names(&self.app, &self.caller, &mut ask).map_err(refused)?;
         let first = v1::WorkRequest {
             start: None,
             ..first
         };
         self.take_in(first).map_err(refused)?;
-        Ok((Ask { wait, ..ask }, room))
+        Ok((ask, room))
     }
 
     /// Begins the calls that there is something for.
