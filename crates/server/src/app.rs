@@ -33,6 +33,8 @@ pub struct App {
     pub auth: Auth,
     /// What operators do.
     pub trail: Trail,
+    /// Whether only this machine can reach it over HTTP.
+    pub is_local: bool,
     /// Names this run of the server in ids of requests and events.
     pub run: String,
     /// When the server began.
@@ -74,6 +76,7 @@ impl App {
             started_at: service.now(),
             auth: settings.auth.clone(),
             trail: settings.trail.clone(),
+            is_local: false,
             routes: Table::new(),
             metrics: Metrics::default(),
             bodies: Arc::new(Semaphore::new(settings.bodies / ROOM_UNIT)),

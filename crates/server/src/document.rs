@@ -113,6 +113,10 @@ fn add_problems(method: &str, operation: &mut Value) {
         ),
         ("405", "the wrong method"),
         ("413", "a part of the request is over its limit"),
+        (
+            "421",
+            "a name that may be another's, at a server without tokens",
+        ),
         ("429", "too many wrong tokens from this address"),
         ("500", "the server or its store failed"),
         (

@@ -18,6 +18,7 @@ mod extract;
 mod garbled;
 mod grpc;
 mod guard;
+mod hosts;
 mod lanes;
 mod large;
 mod line;
@@ -39,6 +40,7 @@ mod watch;
 
 pub use auth::{Auth, Denied, Grant, Identity, Patience, Right, Secret, Token, TokenFile, Tokens};
 pub use document::document;
+pub use hosts::is_name as is_host_name;
 pub use listen::Listener;
 pub use server::{Files, Server};
 pub use settings::{About, Settings};

@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::auth::{Turned, Via, Visitor};
 use crate::clock::{Late, within};
 use crate::grpc;
+use crate::hosts;
 use crate::large::bounded;
 use crate::problem::Problem;
 use crate::routes::Known;
@@ -44,6 +45,16 @@ impl Voice {
     fn refuse(self, error: Error) -> Response {
         match self {
             Voice::Http => Problem::from(error).into_response(),
+            Voice::Grpc { .. } => grpc::refusal(&error),
+        }
+    }
+
+    /// Says that a request is not for this server.
+    fn misdirect(self, error: Error) -> Response {
+        match self {
+            Voice::Http => {
+                Problem::with_status(error, StatusCode::MISDIRECTED_REQUEST).into_response()
+            }
             Voice::Grpc { .. } => grpc::refusal(&error),
         }
     }
@@ -103,6 +114,9 @@ where
     );
     let mut request = request;
     let answered = async {
+        if let Err(error) = hosts::check(app, &request) {
+            return voice.misdirect(error);
+        }
         match admit(app, route, voice, visitor, &mut request).await {
             Ok(()) => answer(app, &about, voice, request, serve).await,
             Err(error) => voice.refuse(error),

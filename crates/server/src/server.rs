@@ -33,6 +33,7 @@ use crate::auth::{Auth, Handshake, Stranger, Visitor};
 use crate::beanstalk;
 use crate::grpc::{self, Room, Services};
 use crate::guard::{Guard, Running, Traffic};
+use crate::hosts::is_local;
 use crate::lanes::Lanes;
 use crate::listen::{Arrival, Listener, Socket, Stream};
 use crate::observe::{Voice, observe, routed};
@@ -79,9 +80,12 @@ impl Server {
         service: Arc<Service>,
         settings: Settings,
     ) -> io::Result<Server> {
-        let app = Arc::new(App::new(service, settings)?);
+        let listener = listener.into();
+        let mut app = App::new(service, settings)?;
+        app.is_local = listener.local_addr().is_ok_and(is_local);
+        let app = Arc::new(app);
         Ok(Server {
-            listener: listener.into(),
+            listener,
             beanstalk: None,
             resp: None,
             copies: 1,

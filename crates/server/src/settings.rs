@@ -12,6 +12,8 @@ pub struct Settings {
     pub about: About,
     /// Who may do what: everybody everything.
     pub auth: Auth,
+    /// Names that a server without tokens on a loopback address answers to, beside those that always mean this machine: none.
+    pub hosts: Vec<String>,
     /// Where it is written down what operators do: nowhere.
     pub trail: Trail,
     /// Connections at once: 10,000. One more is told so and closed.
@@ -58,6 +60,7 @@ impl Default for Settings {
         Settings {
             about: About::default(),
             auth: Auth::none(),
+            hosts: Vec::new(),
             trail: Trail::off(),
             connections: 10_000,
             descriptors: usize::MAX,

@@ -16,7 +16,7 @@ use std::time::Duration;
 use auxo::core::{SystemClock, text};
 use auxo::{Sync, Timestamp};
 use auxo_redis::StoreUrl;
-use auxo_server::{Auth, Patience, Tls, TlsFiles, TokenFile};
+use auxo_server::{Auth, Patience, Tls, TlsFiles, TokenFile, is_host_name};
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -83,6 +83,9 @@ pub struct Flags {
     /// Listen on an address that others can reach, without TLS and tokens.
     #[arg(long)]
     insecure: bool,
+    /// Names that a server without tokens answers to, beside localhost, with commas between them.
+    #[arg(long, value_name = "NAMES")]
+    hosts: Option<String>,
     /// The file with tokens, which `auxo token` writes; tokens.toml in the data directory unless said.
     #[arg(long, value_name = "FILE")]
     tokens: Option<String>,
@@ -123,6 +126,8 @@ pub struct Config {
     pub beanstalk: Port,
     /// Where to listen for clients of Disque.
     pub resp: Port,
+    /// Names that it answers to, beside localhost, while it has no tokens.
+    pub hosts: Vec<String>,
     /// Who may do what.
     pub auth: Auth,
     /// The certificates, if there is TLS.
@@ -196,6 +201,7 @@ impl TryFrom<&Raw> for Config {
             http: raw.read(Key::Http, |text| safety.address(text, Asks::ForTokens))?,
             beanstalk: port(raw, Key::Beanstalk, &safety, Asks::ForNothing)?,
             resp: port(raw, Key::Resp, &safety, Asks::ForTokens)?,
+            hosts: raw.read(Key::Hosts, hosts)?,
             audit: audit(raw, &place)?,
             place,
             auth,
@@ -331,6 +337,17 @@ fn port(raw: &Raw, key: Key, safety: &Safety, asks: Asks) -> Result<Port, Failur
     })
 }
 
+/// Names with commas between them.
+fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let names = text.split(',').map(str::trim);
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    match text.trim().is_empty() {
+        true => Ok(Vec::new()),
+        false if names.iter().all(|name| is_host_name(name)) => Ok(names),
+        false => Err("write names without ports, such as queue.example,queue.internal".into()),
+    }
+}
+
 /// `always`, `os`, `interval:50ms`, or the interval alone.
 fn sync(text: &str) -> Result<Sync, String> {
     args::sync(text)
@@ -382,6 +399,22 @@ fn show(flags: &Flags, data: Option<PathBuf>, context: &mut Context) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_names_with_commas_between_them() {
+        assert_eq!(hosts(""), Ok(Vec::new()));
+        let both = vec!["queue.example".to_owned(), "q-1".to_owned()];
+        assert_eq!(hosts("queue.example, q-1"), Ok(both));
+        for wrong in [
+            "a,",
+            "queue.example:8000",
+            "http://queue.example",
+            "a b",
+            "*",
+        ] {
+            assert!(hosts(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_sync_is_read_as_it_is_written() {

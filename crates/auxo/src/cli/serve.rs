@@ -201,6 +201,7 @@ fn settings(config: &Config, room: &Room) -> Settings {
             data: place_text(config),
         },
         auth: config.auth.clone(),
+        hosts: config.hosts.clone(),
         connections: room.connections,
         descriptors: room.descriptors,
         grace: config.grace,

@@ -52,7 +52,7 @@ impl Client {
 
     pub fn call(&mut self, method: &str, path: &str, body: &str) -> Reply {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.send(request.as_bytes());

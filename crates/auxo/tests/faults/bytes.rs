@@ -82,7 +82,7 @@ impl Brittle {
 /// How long the answer to a request is, head and all.
 async fn answer_length(server: SocketAddr, request: &str) -> usize {
     let mut stream = TcpStream::connect(server).await.unwrap();
-    let closing = request.replacen("host: test", "host: test\r\nconnection: close", 1);
+    let closing = request.replacen("host: localhost", "host: localhost\r\nconnection: close", 1);
     stream.write_all(closing.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();

@@ -61,7 +61,7 @@ impl Wire {
 
 /// A request in one piece.
 pub fn request(method: &str, path: &str, headers: &[&str], body: &str) -> String {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
     for header in headers {
         head += &format!("{header}\r\n");
     }

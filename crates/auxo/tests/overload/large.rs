@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::client::Client;
 use crate::server::{MB, Server, until};
 
-const POST: &str = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\n";
+const POST: &str = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n";
 
 #[test]
 fn what_is_announced_takes_no_memory() {

@@ -23,7 +23,7 @@ impl Port {
     /// The least that one can ask, and how the answer ends.
     pub fn greeting(self) -> (&'static str, &'static str) {
         match self {
-            Port::Http => ("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "}"),
+            Port::Http => ("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", "}"),
             Port::Resp => ("PING\r\n", "+PONG\r\n"),
             Port::Beanstalk => ("list-tube-used\r\n", "USING default\r\n"),
         }
@@ -32,7 +32,7 @@ impl Port {
     /// What makes the server say a lot.
     pub fn talkative(self) -> &'static str {
         match self {
-            Port::Http => "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n",
+            Port::Http => "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n",
             Port::Resp => "COMMAND\r\n",
             Port::Beanstalk => "stats\r\n",
         }

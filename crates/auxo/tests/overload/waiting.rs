@@ -15,7 +15,7 @@ fn long_ask(call: usize) -> String {
     let names: Vec<String> = (1..1000).map(name).collect();
     let body = format!(r#"{{"queues":["known",{}],"wait":"60s"}}"#, names.join(","));
     let length = body.len();
-    format!("POST /v1/lease HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}")
+    format!("POST /v1/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 /// A client at another address of this machine.

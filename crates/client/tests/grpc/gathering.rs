@@ -11,7 +11,7 @@ use crate::road::Served;
 /// How many calls of a method the server has answered.
 async fn answered(served: &Served, method: &str) -> u64 {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
-    let head = b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let head = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(head).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();

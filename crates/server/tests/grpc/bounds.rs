@@ -6,6 +6,7 @@ use std::time::Duration;
 use auxo_proto::v1;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tonic::transport::Channel;
 
 use super::bench::{Bench, Worker, job, within};
 use super::brittle::misbehaving;
@@ -115,7 +116,7 @@ async fn an_unknown_method_and_an_unknown_service_are_told_apart_from_failures()
 async fn without_its_content_type_a_path_of_grpc_is_nothing_that_http_has() {
     let bench = Bench::start().await;
     let mut stream = TcpStream::connect(bench.address).await.unwrap();
-    let head = "POST /auxo.v1.Jobs/Push HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let head = "POST /auxo.v1.Jobs/Push HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
     within(stream.read_to_string(&mut answer)).await.unwrap();
@@ -129,7 +130,7 @@ async fn calls_are_counted_with_their_outcome() {
     let request = v1::GetJobRequest::default();
     within(bench.jobs().get(request)).await.unwrap_err();
     let mut stream = TcpStream::connect(bench.address).await.unwrap();
-    let head = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let head = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut text = String::new();
     within(stream.read_to_string(&mut text)).await.unwrap();
@@ -194,6 +195,23 @@ async fn a_page_of_another_site_may_not_change_anything() {
     let status = within(bench.jobs().push(request)).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::PermissionDenied);
     assert_eq!(bench.counts("mail").await.ready, 0);
+}
+
+#[tokio::test]
+async fn a_name_that_may_be_anothers_is_not_answered() {
+    let bench = Bench::start().await;
+    for (name, code) in [
+        ("evil.example", tonic::Code::PermissionDenied),
+        ("auxo.localhost:8000", tonic::Code::Ok),
+    ] {
+        let endpoint = Channel::from_shared(format!("http://{}", bench.address)).unwrap();
+        let named = format!("http://{name}").parse().unwrap();
+        let channel = endpoint.origin(named).connect_lazy();
+        let mut queues = v1::queues_client::QueuesClient::new(channel);
+        let answer = within(queues.list(v1::ListQueuesRequest::default())).await;
+        let is = answer.map_or_else(|status| status.code(), |_| tonic::Code::Ok);
+        assert_eq!(is, code, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -377,8 +377,9 @@ async fn a_token_for_some_queues_does_its_work_there_and_only_there() {
     assert_eq!(gone.status, 204);
     // HEAD is answered like GET, and so it needs the same.
     let mut stream = guarded.bench.connect().await;
-    let head =
-        format!("HEAD /v1/queues HTTP/1.1\r\nhost: x\r\n{worker}\r\nconnection: close\r\n\r\n");
+    let head = format!(
+        "HEAD /v1/queues HTTP/1.1\r\nhost: localhost\r\n{worker}\r\nconnection: close\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 403"));
 }
@@ -432,13 +433,14 @@ async fn a_token_that_is_revoked_ends_what_it_had_begun() {
     let mut waiting = guarded.bench.connect().await;
     let ask = r#"{"queues":["mail"],"wait":"60s"}"#;
     let request = format!(
-        "POST /v1/lease HTTP/1.1\r\nhost: x\r\n{token}\r\ncontent-length: {}\r\n\r\n{ask}",
+        "POST /v1/lease HTTP/1.1\r\nhost: localhost\r\n{token}\r\ncontent-length: {}\r\n\r\n{ask}",
         ask.len()
     );
     waiting.write_all(request.as_bytes()).await.unwrap();
     let mut events = guarded.bench.connect().await;
-    let request =
-        format!("GET /v1/events HTTP/1.1\r\nhost: x\r\n{token}\r\nconnection: close\r\n\r\n");
+    let request = format!(
+        "GET /v1/events HTTP/1.1\r\nhost: localhost\r\n{token}\r\nconnection: close\r\n\r\n"
+    );
     events.write_all(request.as_bytes()).await.unwrap();
     assert!(read_head(&mut events).await.starts_with("HTTP/1.1 200"));
     // Both are under way.
@@ -460,7 +462,9 @@ async fn a_token_that_is_revoked_ends_what_it_had_begun() {
         .unwrap();
     // The same connection is asked again.
     waiting
-        .write_all(format!("GET /v1/queues HTTP/1.1\r\nhost: x\r\n{token}\r\n\r\n").as_bytes())
+        .write_all(
+            format!("GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n{token}\r\n\r\n").as_bytes(),
+        )
         .await
         .unwrap();
     assert_eq!(read_reply(&mut waiting).await.status, 401);
@@ -565,4 +569,14 @@ async fn every_call_that_operates_is_written_down_and_no_other_is() {
     assert_eq!(trail.failures(), 1);
     let metrics = bench.get("/metrics").await.text;
     assert!(metrics.contains("auxo_unaudited_total 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn with_a_token_any_name_will_do() {
+    let guarded = Guarded::start().await;
+    let token = guarded.token(&["read:*"]);
+    let mut stream = guarded.bench.connect().await;
+    let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: queue.example\r\n{token}\r\n\r\n");
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    assert_eq!(read_reply(&mut stream).await.status, 200);
 }

@@ -18,12 +18,12 @@ async fn a_kept_connection_answers_many_requests() {
     let mut stream = bench.connect().await;
     for _ in 0..3 {
         stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         assert_eq!(read_reply(&mut stream).await.status, 200);
     }
-    let two = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/jobs/7 HTTP/1.1\r\nhost: x\r\n\r\n";
+    let two = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGET /v1/jobs/7 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(two.as_bytes()).await.unwrap();
     assert_eq!(read_reply(&mut stream).await.status, 200);
     assert_eq!(read_reply(&mut stream).await.status, 404);
@@ -38,7 +38,7 @@ async fn a_head_that_does_not_end_is_cut_off_while_an_idle_connection_stays() {
     .await;
     let mut idle = bench.connect().await;
     let mut used = bench.connect().await;
-    used.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    used.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     assert_eq!(read_reply(&mut used).await.status, 200);
@@ -53,7 +53,7 @@ async fn a_head_that_does_not_end_is_cut_off_while_an_idle_connection_stays() {
     // By now more than the time for a head has passed for these, too.
     for stream in [&mut idle, &mut used] {
         stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         assert_eq!(read_reply(stream).await.status, 200);
@@ -72,7 +72,7 @@ async fn a_connection_without_a_request_closes_in_the_end() {
     assert_eq!(rest, b"");
     // Also one that has had its answer.
     let mut used = bench.connect().await;
-    used.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    used.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     within(used.read_to_end(&mut rest)).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_connection_without_a_request_closes_in_the_end() {
 async fn a_body_that_does_not_come_is_408() {
     let bench = Bench::with(|settings| settings.body_time = SOON).await;
     let mut slow = bench.connect().await;
-    let head = "POST /v1/lease HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{";
+    let head = "POST /v1/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
     read_reply(&mut slow).await.problem(408, "bad_request");
 }
@@ -95,20 +95,20 @@ async fn a_connection_past_the_limit_is_told_so_and_the_others_go_on() {
     let mut second = bench.connect().await;
     for stream in [&mut first, &mut second] {
         stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await
             .unwrap();
         assert_eq!(read_reply(stream).await.status, 200);
     }
     let mut third = bench.connect().await;
     third
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     let refused = read_reply(&mut third).await;
     refused.problem(503, "unavailable");
     first
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     assert_eq!(read_reply(&mut first).await.status, 200);
@@ -117,7 +117,7 @@ async fn a_connection_past_the_limit_is_told_so_and_the_others_go_on() {
     within(async {
         loop {
             let mut next = bench.connect().await;
-            next.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            next.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 .await
                 .unwrap();
             if read_reply(&mut next).await.status == 200 {
@@ -139,7 +139,7 @@ async fn a_client_that_does_not_take_its_answers_is_cut_off() {
     }
     let mut deaf = bench.connect().await;
     // More than all buffers between the two hold, and never read.
-    let request = "GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n".repeat(10);
+    let request = "GET /v1/jobs HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(10);
     deaf.write_all(request.as_bytes()).await.unwrap();
     let open = async || {
         let text = bench.get("/metrics").await.text;

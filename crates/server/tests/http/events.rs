@@ -14,7 +14,7 @@ pub struct Watcher {
 impl Watcher {
     pub async fn new(bench: &Bench, query: &str, headers: &str) -> Watcher {
         let mut stream = bench.connect().await;
-        let request = format!("GET /v1/events{query} HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
+        let request = format!("GET /v1/events{query} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let head = within(read_head(&mut stream)).await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");

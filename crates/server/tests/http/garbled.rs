@@ -80,7 +80,7 @@ async fn what_is_no_http_is_told_so_in_the_form_of_every_other_error() {
 async fn garbage_behind_a_good_request_is_refused_after_its_answer() {
     let bench = Bench::start().await;
     let mut stream = bench.connect().await;
-    let two = "GET /v1/jobs/7 HTTP/1.1\r\nhost: x\r\n\r\nnonsense\r\n\r\n";
+    let two = "GET /v1/jobs/7 HTTP/1.1\r\nhost: localhost\r\n\r\nnonsense\r\n\r\n";
     stream.write_all(two.as_bytes()).await.unwrap();
     read_reply(&mut stream).await.problem(404, "not_found");
     read_reply(&mut stream).await.problem(400, "bad_request");
@@ -95,7 +95,7 @@ async fn who_sends_to_the_end_before_listening_still_gets_the_answer() {
         format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len()),
     ] {
         let mut stream = bench.connect().await;
-        let head = format!("POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\n{announced}");
+        let head = format!("POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n{announced}");
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(&body).await.unwrap();
         read_reply(&mut stream).await.problem(413, "too_large");

@@ -83,12 +83,13 @@ async fn a_body_over_the_limit_is_413_before_it_is_read() {
 
     let mut stream = bench.connect().await;
     let announced =
-        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000000\r\n\r\n");
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4000000000\r\n\r\n");
     stream.write_all(announced.as_bytes()).await.unwrap();
     read_reply(&mut stream).await.problem(413, "too_large");
 
     let mut stream = bench.connect().await;
-    let chunked = format!("POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    let chunked =
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n");
     stream.write_all(chunked.as_bytes()).await.unwrap();
     let chunk = format!("200\r\n{}\r\n", " ".repeat(0x200));
     stream.write_all(chunk.as_bytes()).await.unwrap();
@@ -146,7 +147,7 @@ async fn large_answers_share_a_bounded_room_and_give_it_back() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut deaf = socket.connect(bench.address).await.unwrap();
-    let list = "GET /v1/jobs HTTP/1.1\r\nhost: x\r\n\r\n";
+    let list = "GET /v1/jobs HTTP/1.1\r\nhost: localhost\r\n\r\n";
     deaf.write_all(list.as_bytes()).await.unwrap();
     assert!(read_head(&mut deaf).await.starts_with("HTTP/1.1 200"));
     let refused = bench.get("/v1/jobs").await;
@@ -198,4 +199,58 @@ async fn a_request_keeps_its_own_id_if_that_fits_into_a_log() {
         b.header("x-request-id").unwrap(),
     );
     assert!(a != b && a.len() < 40 && b.len() < 40, "{a} {b}");
+}
+
+#[tokio::test]
+async fn a_name_that_somebody_made_lead_here_is_not_answered() {
+    let bench = Bench::start().await;
+    let ask = async |method: &str, head: &str| {
+        let mut stream = bench.connect().await;
+        let request = format!("{method} /v1/queues HTTP/1.1\r\n{head}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_reply(&mut stream).await
+    };
+    for host in [
+        "evil.example",
+        "evil.example:8000",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "192.0.2.1:8000",
+        "[::2]:8000",
+        "evil.example\r\nhost: localhost",
+        "localhost:8000@evil.example",
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let reply = ask(method, &format!("host: {host}\r\n")).await;
+            let told = reply.problem(421, "forbidden");
+            assert!(told.contains("--hosts"), "{told}");
+        }
+    }
+    for host in [
+        "localhost",
+        "LocalHost:8000",
+        "localhost.",
+        "auxo.localhost:1",
+        "127.0.0.1",
+        "127.1.2.3:8000",
+        "[::1]:8000",
+        "[::1]",
+        "",
+    ] {
+        let reply = ask("GET", &format!("host: {host}\r\n")).await;
+        assert_eq!(reply.status, 200, "{host}: {reply:?}");
+    }
+    assert_eq!(ask("GET", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_name_that_was_said_to_be_its_own_is_answered() {
+    let bench = Bench::with(|settings| settings.hosts = vec!["queue.example".into()]).await;
+    for (host, status) in [("Queue.Example:8000", 200), ("a.queue.example", 421)] {
+        let mut stream = bench.connect().await;
+        let request =
+            format!("GET /v1/queues HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(read_reply(&mut stream).await.status, status, "{host}");
+    }
 }

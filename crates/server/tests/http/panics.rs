@@ -120,8 +120,9 @@ fn body(method: &str, path: &str) -> &'static str {
 
 async fn ask(stream: &mut TcpStream, method: &str, path: &str, body: &str) -> Reply {
     let length = body.len();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).await.unwrap();
     read_reply(stream).await
 }

@@ -28,13 +28,13 @@ async fn idle_connections_and_event_streams_end_at_once() {
     let mut bench = Bench::start().await;
     let mut silent = bench.connect().await;
     let mut idle = bench.connect().await;
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     assert_eq!(read_reply(&mut idle).await.status, 200);
     let mut watcher = bench.connect().await;
     watcher
-        .write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n")
+        .write_all(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await
         .unwrap();
     within(read_head(&mut watcher)).await;
@@ -50,7 +50,7 @@ async fn idle_connections_and_event_streams_end_at_once() {
 async fn a_request_that_is_half_sent_may_finish_and_finds_the_server_not_ready() {
     let mut bench = Bench::start().await;
     let mut stream = bench.connect().await;
-    let head = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n";
+    let head = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     // The server has begun with this request when it asks for more of its body; another request shows that it runs.
     stream.write_all(b"{").await.unwrap();
@@ -65,7 +65,7 @@ async fn a_request_that_is_half_sent_may_finish_and_finds_the_server_not_ready()
 async fn who_does_not_end_within_the_grace_is_cut_off() {
     let mut bench = Bench::with(|settings| settings.grace = Duration::from_millis(50)).await;
     let mut stream = bench.connect().await;
-    let head = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{";
+    let head = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{";
     stream.write_all(head.as_bytes()).await.unwrap();
     assert_eq!(bench.get("/readyz").await.status, 200);
     bench.tell_to_stop();

@@ -51,12 +51,12 @@ async fn a_connection_that_does_not_say_who_it_is_is_closed_soon_and_one_that_ha
     };
     let (bench, token, _dir) = guarded(patience).await;
     let mut known = bench.connect().await;
-    let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: x\r\n{token}\r\n\r\n");
+    let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n{token}\r\n\r\n");
     known.write_all(ask.as_bytes()).await.unwrap();
     assert_eq!(read_reply(&mut known).await.status, 200);
     // One that says nothing, one that asks for what is open to all, and one that is refused.
-    let open = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
-    let refused = "GET /v1/queues HTTP/1.1\r\nhost: x\r\n\r\n";
+    let open = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let refused = "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for (said, answer) in [
         ("", ""),
         (open, "HTTP/1.1 200"),
@@ -78,7 +78,7 @@ async fn no_more_than_four_kilobytes_are_taken_from_a_stranger() {
     let (bench, token, _dir) = guarded(Patience::default()).await;
     let mut stranger = bench.connect().await;
     let long = format!(
-        "GET /v1/queues HTTP/1.1\r\nhost: x\r\nx: {}",
+        "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\nx: {}",
         "x".repeat(5000)
     );
     stranger.write_all(long.as_bytes()).await.unwrap();
@@ -86,7 +86,8 @@ async fn no_more_than_four_kilobytes_are_taken_from_a_stranger() {
     assert!(!heard.starts_with("HTTP/1.1 2"), "{heard}");
     // A refused request and its long body: the answer comes, and the connection ends.
     let mut stranger = bench.connect().await;
-    let head = "POST /v1/queues/mail/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
+    let head =
+        "POST /v1/queues/mail/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n";
     let _ = stranger
         .write_all(format!("{head}{}", "x".repeat(100_000)).as_bytes())
         .await;
@@ -94,7 +95,7 @@ async fn no_more_than_four_kilobytes_are_taken_from_a_stranger() {
     assert!(heard.starts_with("HTTP/1.1 401"), "{heard}");
     // Many small requests on one connection add up.
     let mut stranger = bench.connect().await;
-    let ask = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1000);
+    let ask = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
     let _ = stranger.write_all(ask.as_bytes()).await;
     let answers = closed(stranger).await.matches("HTTP/1.1 200").count();
     // What lies unread when the server hangs up takes some of the answers with it.
@@ -102,7 +103,7 @@ async fn no_more_than_four_kilobytes_are_taken_from_a_stranger() {
     // Whoever shows a token is not stopped by what follows it, in whatever pieces it is sent.
     let body = format!("{{\"payload\":\"{}\"}}", "x".repeat(500_000));
     let push = format!(
-        "POST /v1/queues/mail/jobs HTTP/1.1\r\nhost: x\r\n{token}\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v1/queues/mail/jobs HTTP/1.1\r\nhost: localhost\r\n{token}\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     for piece in [push.len(), 1000, 4096] {
@@ -139,7 +140,7 @@ async fn strangers_past_a_number_are_refused_and_those_who_are_known_are_not_cou
         ..Patience::default()
     };
     let (bench, token, _dir) = guarded(patience).await;
-    let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: x\r\n{token}\r\n\r\n");
+    let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n{token}\r\n\r\n");
     let mut known = Vec::new();
     for _ in 0..10 {
         let mut stream = bench.connect().await;
@@ -147,7 +148,7 @@ async fn strangers_past_a_number_are_refused_and_those_who_are_known_are_not_cou
         assert_eq!(read_reply(&mut stream).await.status, 200);
         known.push(stream);
     }
-    let open = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let open = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut strangers = Vec::new();
     for _ in 0..3 {
         let mut stream = bench.connect().await;

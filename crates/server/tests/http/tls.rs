@@ -117,7 +117,7 @@ async fn answers(
 ) -> Result<String, std::io::Error> {
     let mut stream = connect(bench, client, name).await?;
     stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .await?;
     let mut answer = String::new();
     within(stream.read_to_string(&mut answer)).await?;
@@ -174,7 +174,7 @@ async fn old_versions_and_what_is_no_tls_are_refused() {
     let mut hello = vec![0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2];
     hello.extend([7; 32]);
     hello.extend([0, 0, 2, 0, 0x2f, 1, 0]);
-    for said in [&hello[..], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"] {
+    for said in [&hello[..], b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
         let mut stream = bench.connect().await;
         stream.write_all(said).await.unwrap();
         let mut answer = Vec::new();
@@ -250,7 +250,7 @@ async fn certificates_that_are_replaced_are_used_at_once_and_open_connections_go
             .await
             .is_err()
     );
-    open.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    open.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .await
         .unwrap();
     let mut answer = String::new();
@@ -319,7 +319,7 @@ async fn a_handshake_that_does_not_come_is_not_waited_for() {
         .await
         .unwrap();
     stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .await
         .unwrap();
     let mut answer = String::new();

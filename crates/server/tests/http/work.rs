@@ -18,7 +18,7 @@ pub async fn waiting(bench: &Bench, queue: &str) -> tokio::net::TcpStream {
     let mut stream = bench.connect().await;
     let body = format!(r#"{{"queues":["{queue}"],"wait":"60s"}}"#);
     let request = format!(
-        "POST /v1/lease HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v1/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();

@@ -16,6 +16,7 @@ pub enum Key {
     Resp,
     Sync,
     Insecure,
+    Hosts,
     Tokens,
     Audit,
     TlsCert,
@@ -28,7 +29,7 @@ pub enum Key {
 }
 
 impl Key {
-    pub const ALL: [Key; 16] = [
+    pub const ALL: [Key; 17] = [
         Key::Data,
         Key::Store,
         Key::Http,
@@ -36,6 +37,7 @@ impl Key {
         Key::Resp,
         Key::Sync,
         Key::Insecure,
+        Key::Hosts,
         Key::Tokens,
         Key::Audit,
         Key::TlsCert,
@@ -57,6 +59,7 @@ impl Key {
             Key::Resp => "resp",
             Key::Sync => "sync",
             Key::Insecure => "insecure",
+            Key::Hosts => "hosts",
             Key::Tokens => "tokens",
             Key::Audit => "audit",
             Key::TlsCert => "tls_cert",
@@ -84,6 +87,7 @@ impl Key {
         match self {
             Key::Data => "./auxo-data",
             Key::Store
+            | Key::Hosts
             | Key::Tokens
             | Key::Audit
             | Key::TlsCert

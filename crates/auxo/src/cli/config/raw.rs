@@ -141,6 +141,7 @@ fn given(flags: &Flags, data: Option<PathBuf>) -> Result<Vec<(Key, String)>, Fai
         (Key::Resp, flags.resp.clone()),
         (Key::Sync, flags.sync.clone()),
         (Key::Insecure, insecure),
+        (Key::Hosts, flags.hosts.clone()),
         (Key::Tokens, flags.tokens.clone()),
         (Key::Audit, flags.audit.clone()),
         (Key::TlsCert, flags.tls_cert.clone()),

@@ -19,7 +19,7 @@ impl Watcher {
         let mut stream = TcpStream::connect(server.http()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // In the old version a body has no chunks.
-        let request = b"GET /v1/events HTTP/1.0\r\nhost: x\r\n\r\n";
+        let request = b"GET /v1/events HTTP/1.0\r\nhost: localhost\r\n\r\n";
         stream.write_all(request).unwrap();
         let mut watcher = Watcher(BufReader::new(stream));
         let status = watcher.line();
