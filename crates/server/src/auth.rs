@@ -129,7 +129,7 @@ impl Auth {
 
     /// With the tokens of a file, which need not be there yet.
     pub fn open(file: TokenFile, clock: Arc<dyn Clock>, patience: Patience) -> Result<Auth, Error> {
-        let tokens = file.read()?;
+        let tokens = file.read_trusted()?;
         Ok(Auth::new(Some(file), tokens, clock, patience))
     }
 
@@ -244,7 +244,7 @@ impl Auth {
         let Some(file) = &self.0.file else {
             return;
         };
-        match file.read() {
+        match file.read_trusted() {
             Ok(Some(tokens)) => self.replace(tokens),
             Ok(None) if !self.is_required() => {}
             Ok(None) => self.keep("there is no such file any more"),
@@ -363,6 +363,29 @@ mod tests {
             assert!(bench.auth.check(Some(secret.reveal()), HERE).is_ok());
             assert!(bench.auth.check(None, HERE).is_err());
         }
+    }
+
+    #[test]
+    fn tokens_of_another_user_let_nobody_in() {
+        use std::os::unix::fs::chown;
+        let bench = bench(Patience::default());
+        let (_, secret) = bench.add("push:mail", None);
+        // Only root can give it away.
+        if chown(bench.file.path(), Some(4002), None).is_err() {
+            return;
+        }
+        bench.auth.reload();
+        assert_eq!(bench.auth.unreadable(), 1);
+        assert!(bench.auth.check(Some(secret.reveal()), HERE).is_ok());
+        let clock = bench.clock.clone();
+        let error = Auth::open(bench.file.clone(), clock, Patience::default()).unwrap_err();
+        assert!(error.message().contains("user 4002"), "{error}");
+        // A command that root runs can still put it right.
+        assert!(bench.file.read().is_ok());
+        // What `auxo token` makes for the owner of a directory is good for root, too.
+        chown(bench.file.directory(), Some(4002), None).unwrap();
+        bench.auth.reload();
+        assert_eq!(bench.auth.unreadable(), 1);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::app::App;
-use crate::auth::{Auth, Handshake, Stranger, Visitor};
+use crate::auth::{Auth, Handshake, Stranger, TokenFile, Visitor};
 use crate::beanstalk;
 use crate::grpc::{self, Room, Services};
 use crate::guard::{Guard, Running, Traffic};
@@ -37,6 +37,7 @@ use crate::hosts::is_local;
 use crate::lanes::Lanes;
 use crate::listen::{Arrival, Listener, Socket, Stream};
 use crate::observe::{Voice, observe, routed};
+use crate::owner::warn_of_others;
 use crate::problem::Problem;
 use crate::resp;
 use crate::routes;
@@ -137,6 +138,7 @@ impl Server {
     /// streams, lets other requests finish within the grace, and returns. The queue itself stays open.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let files = self.files();
+        files.warn();
         // A server runs once.
         let _ = self.app.certificates.set(files.tls.clone());
         let mut changes = pin!(watch(files.directories(), || files.reload()));
@@ -218,6 +220,13 @@ impl Files {
     pub fn renew(&self) {
         self.trail.reopen();
         self.reload();
+    }
+
+    /// Says which of those that must be nobody else's could be replaced by others.
+    fn warn(&self) {
+        let tokens = self.auth.file().map(TokenFile::path);
+        let files = tokens.into_iter().chain(self.trail.path());
+        files.for_each(warn_of_others);
     }
 
     fn reload(&self) {

@@ -78,3 +78,24 @@ fn who_cannot_leave_the_tokens_to_the_server_is_told_as_whom_to_do_it() {
     assert!(!site.path("data/tokens.toml.new").exists());
     assert!(!site.path("data/another.jsonl").exists());
 }
+
+#[test]
+fn a_directory_where_everybody_can_replace_files_is_warned_of() {
+    let site = Site::new();
+    site.token(&["admin:*"]);
+    let local = [
+        "--http",
+        "127.0.0.1:0",
+        "--beanstalk",
+        "off",
+        "--resp",
+        "off",
+    ];
+    let warning = "everybody can replace files in this directory";
+    for (mode, warned) in [(0o755, 0), (0o1777, 0), (0o777, 2)] {
+        open_to(&site.path("data"), mode);
+        let log = site.serve(&local).stop();
+        // Of the tokens, and of the audit log.
+        assert_eq!(log.matches(warning).count(), warned, "{mode:o}: {log}");
+    }
+}

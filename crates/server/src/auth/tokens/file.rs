@@ -8,7 +8,7 @@ use auxo_core::{Code, Error};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::Tokens;
-use crate::owner::{Owner, directory};
+use crate::owner::{self, Owner, directory};
 
 /// The most that is read of a file: 1 MiB, some thousands of tokens.
 const MOST: u64 = 1 << 20;
@@ -16,6 +16,15 @@ const MOST: u64 = 1 << 20;
 /// A file with tokens.
 #[derive(Clone, Debug)]
 pub struct TokenFile(PathBuf);
+
+/// Whose file is good enough.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Anybody's: root may look after the files of all.
+    Anybody,
+    /// That of one whom this process believes.
+    Owner,
+}
 
 impl TokenFile {
     /// The file at a path. It need not be there.
@@ -35,7 +44,16 @@ impl TokenFile {
 
     /// What it holds; `None` if there is no such file.
     pub fn read(&self) -> Result<Option<Tokens>, Error> {
-        let text = match self.text() {
+        self.understand(Trust::Anybody)
+    }
+
+    /// The same for a server, which lets in whom the file says: it must belong to somebody who may say so.
+    pub fn read_trusted(&self) -> Result<Option<Tokens>, Error> {
+        self.understand(Trust::Owner)
+    }
+
+    fn understand(&self, trust: Trust) -> Result<Option<Tokens>, Error> {
+        let text = match self.text(trust) {
             Ok(text) => text,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(self.wrong(&error.to_string())),
@@ -44,7 +62,7 @@ impl TokenFile {
         Ok(Some(tokens))
     }
 
-    fn text(&self) -> io::Result<String> {
+    fn text(&self, trust: Trust) -> io::Result<String> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match rustix::fs::open(&self.0, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -61,6 +79,9 @@ impl TokenFile {
             return Err(io::Error::other(
                 "others than its owner may change it; `chmod 600` it, after a look at what is in it",
             ));
+        }
+        if trust == Trust::Owner {
+            owner::check(&about, self.directory())?;
         }
         let mut text = String::new();
         file.take(MOST + 1).read_to_string(&mut text)?;
