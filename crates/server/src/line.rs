@@ -102,6 +102,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         read.unwrap_or_else(|_| Err(late("the client does not go on with its request")))
     }
 
+    /// Reads what there is, or waits for something, but takes no more than so many bytes. Nothing is lost if it is dropped.
+    pub async fn fill_at_most(&mut self, most: usize) -> io::Result<()> {
+        self.input.reserve(SMALL);
+        let mut socket = (&mut self.socket).take(most as u64);
+        let read = socket.read_buf(&mut self.input).await?;
+        self.is_over |= read == 0;
+        Ok(())
+    }
+
     /// Reads what there is, or waits for something. Nothing is lost if it is dropped.
     async fn read(&mut self, missing: usize) -> io::Result<()> {
         if self.input.is_empty() && self.room == SMALL && self.input.capacity() > SMALL {

@@ -141,7 +141,8 @@ where
             return Ok(());
         }
         let missing = decoder.missing();
-        if missing <= LARGE {
+        // A stranger gets no room for what it only says that it will send.
+        if missing <= LARGE || !stranger.is_known() {
             room = None;
         } else if room.is_none() {
             room = Some(app.room_for_body(missing).await?);
@@ -162,16 +163,18 @@ where
     let Some(until) = stranger.until() else {
         return line.fill(missing).await;
     };
+    // All that came before was looked at: it did not say who it is.
+    let left = stranger.left();
+    if left == 0 {
+        let why = "too much from a client that does not say who it is";
+        return Err(io::Error::other(why));
+    }
     let before = line.input.len();
     let late = |_| io::Error::other("the client does not say who it is");
-    timeout_at(until, line.fill(0)).await.map_err(late)??;
+    let filled = timeout_at(until, line.fill_at_most(left));
+    filled.await.map_err(late)??;
     stranger.took(line.input.len() - before);
-    match stranger.left() {
-        0 => Err(io::Error::other(
-            "too much from a client that does not say who it is",
-        )),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Says why a connection is closed.

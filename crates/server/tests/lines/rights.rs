@@ -201,3 +201,25 @@ async fn a_token_opens_the_commands_of_its_right_in_its_queues_and_no_others() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_follows_a_right_token_in_the_same_packet_may_be_long() {
+    let (bench, secrets, _dir) = guarded(&["admin:*".to_owned()]).await;
+    for length in [3000, 6000, 100_000] {
+        let mut caller = bench.connect(Port::Resp);
+        let job = "x".repeat(length);
+        caller.send(format!(
+            "AUTH {}\r\n*4\r\n$6\r\nADDJOB\r\n$4\r\nmail\r\n${length}\r\n{job}\r\n$1\r\n0\r\n",
+            secrets[0]
+        ));
+        assert_eq!(caller.reply(), "+OK", "{length}");
+        let added = caller.reply();
+        assert!(added.starts_with("+D-"), "{added}");
+    }
+    // A stranger is heard as far as its four kilobytes go, and no further.
+    let mut stranger = bench.connect(Port::Resp);
+    stranger.send("PING\r\n".repeat(2000));
+    let heard = String::from_utf8(stranger.rest()).unwrap();
+    let answers = heard.matches("-NOAUTH").count();
+    assert!(answers <= 700, "{answers}");
+}
