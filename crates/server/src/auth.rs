@@ -33,7 +33,8 @@ pub use self::identity::Identity;
 pub use self::stranger::{Patience, Stranger};
 pub use self::tokens::{Secret, Token, TokenFile, Tokens};
 
-/// Answers to wrong tokens that are held back at once; the rest are not worth the memory.
+/// Answers to wrong tokens that are held back at once; those behind them wait for their turn, so that nobody is answered sooner for
+/// sending more.
 const HELD_BACK: usize = 256;
 
 /// The tokens of a server, and what it knows of those who come without a right one. Clones share everything.
@@ -194,11 +195,11 @@ impl Auth {
         }
     }
 
-    /// Waits before a refusal is answered, if it is one of too many.
+    /// Waits before a refusal is answered, if it is one of too many. Whoever goes away does not wait on.
     pub async fn hold_back(&self, denied: Denied) {
-        if denied == Denied::TooMany
-            && let Ok(_place) = self.0.held_back.try_acquire()
-        {
+        if denied == Denied::TooMany {
+            // It is never closed.
+            let _place = self.0.held_back.acquire().await;
             sleep(self.0.patience.delay).await;
         }
     }
@@ -431,14 +432,18 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::ZERO);
         bench.auth.hold_back(Denied::TooMany).await;
         assert_eq!(began.elapsed(), Duration::from_secs(1));
-        let _all = bench
+        let all = bench
             .auth
             .0
             .held_back
             .try_acquire_many(HELD_BACK as u32)
             .unwrap();
-        bench.auth.hold_back(Denied::TooMany).await;
-        assert_eq!(began.elapsed(), Duration::from_secs(1));
+        // Nobody is answered sooner because there are many.
+        let mut held = std::pin::pin!(bench.auth.hold_back(Denied::TooMany));
+        assert!(!is_over(held.as_mut()).await);
+        drop(all);
+        held.await;
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
     }
 
     async fn is_over(mut future: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
