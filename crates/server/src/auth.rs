@@ -30,6 +30,7 @@ use self::failures::Failures;
 pub use self::failures::network;
 pub use self::grant::{Grant, Right};
 pub use self::identity::Identity;
+use self::stranger::Places;
 pub use self::stranger::{Patience, Stranger};
 pub use self::tokens::{Secret, Token, TokenFile, Tokens};
 
@@ -48,7 +49,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     failures: Failures,
     patience: Patience,
-    strangers: Arc<Semaphore>,
+    strangers: Arc<Places>,
     held_back: Semaphore,
     /// Counts how often the tokens were replaced.
     changes: watch::Sender<u64>,
@@ -145,7 +146,7 @@ impl Auth {
             tokens: ArcSwapOption::from_pointee(tokens),
             clock,
             failures: Failures::default(),
-            strangers: Arc::new(Semaphore::new(patience.connections)),
+            strangers: Places::new(&patience),
             held_back: Semaphore::new(HELD_BACK),
             patience,
             changes: watch::Sender::new(0),
@@ -204,13 +205,13 @@ impl Auth {
         }
     }
 
-    /// A place for a new connection that has not shown who it is; `None` if there are too many of them. Where no token is
+    /// A place for a new connection that has not shown who it is; `None` if there are too many of them, or from there. Where no token is
     /// needed, nor a handshake to come, it counts as known.
-    pub fn stranger(&self, handshake: Handshake) -> Option<Stranger> {
+    pub fn stranger(&self, handshake: Handshake, from: IpAddr) -> Option<Stranger> {
         if handshake == Handshake::None && !self.is_required() {
             return Some(Stranger::known());
         }
-        let place = self.0.strangers.clone().try_acquire_owned().ok()?;
+        let place = self.0.strangers.take(network(from))?;
         Some(Stranger::new(&self.0.patience, place))
     }
 
@@ -491,20 +492,20 @@ mod tests {
         });
         // Where no token is needed there are none.
         let open: Vec<_> = (0..10)
-            .map(|_| bench.auth.stranger(Handshake::None).unwrap())
+            .map(|_| bench.auth.stranger(Handshake::None, HERE).unwrap())
             .collect();
         assert!(open.iter().all(Stranger::is_known));
         let (first, second) = (
-            bench.auth.stranger(Handshake::Tls).unwrap(),
-            bench.auth.stranger(Handshake::Tls).unwrap(),
+            bench.auth.stranger(Handshake::Tls, HERE).unwrap(),
+            bench.auth.stranger(Handshake::Tls, HERE).unwrap(),
         );
         bench.add("push:mail", None);
-        assert!(bench.auth.stranger(Handshake::None).is_none());
+        assert!(bench.auth.stranger(Handshake::None, HERE).is_none());
         first.recognise();
-        let third = bench.auth.stranger(Handshake::None).unwrap();
-        assert!(bench.auth.stranger(Handshake::None).is_none());
+        let third = bench.auth.stranger(Handshake::None, HERE).unwrap();
+        assert!(bench.auth.stranger(Handshake::None, HERE).is_none());
         drop(second);
-        assert!(bench.auth.stranger(Handshake::None).is_some());
+        assert!(bench.auth.stranger(Handshake::None, HERE).is_some());
         assert_eq!(third.left(), 4096);
         third.took(4000);
         assert_eq!(third.left(), 96);
@@ -513,5 +514,29 @@ mod tests {
         assert!(third.until().is_some() && first.until().is_none());
         third.recognise();
         assert_eq!(third.left(), usize::MAX);
+    }
+
+    #[test]
+    fn strangers_of_one_network_are_fewer_than_all() {
+        let bench = bench(Patience {
+            connections: 5,
+            each: 2,
+            ..Patience::default()
+        });
+        bench.add("push:mail", None);
+        let from = |address: &str| {
+            let address = address.parse().unwrap();
+            bench.auth.stranger(Handshake::None, address)
+        };
+        let one = from("2001:db8::1").unwrap();
+        let other = from("2001:db8::2").unwrap();
+        assert!(from("2001:db8::3").is_none());
+        let elsewhere = [from("192.0.2.1"), from("192.0.2.1"), from("192.0.2.2")];
+        assert!(elsewhere.iter().all(Option::is_some));
+        assert!(from("192.0.2.3").is_none(), "there are five");
+        one.recognise();
+        assert!(from("2001:db8::3").is_some());
+        drop((other, elsewhere));
+        assert!(from("192.0.2.3").is_some());
     }
 }

@@ -298,7 +298,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::auth::Handshake;
+    use crate::auth::Stranger;
     use crate::settings::Settings;
 
     /// The answer to one request, from a server whose handlers misbehave.
@@ -324,7 +324,7 @@ mod tests {
         let route = app.routes.none();
         let visitor = Visitor {
             from: std::net::Ipv4Addr::LOCALHOST.into(),
-            stranger: Arc::new(app.auth.stranger(Handshake::None).unwrap()),
+            stranger: Arc::new(Stranger::known()),
         };
         let response = observe(&app, route, Voice::Http, &visitor, request, |request| {
             routed(&app, &router, route, request)

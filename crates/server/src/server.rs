@@ -334,9 +334,9 @@ impl Door {
     /// Room for a connection, and for a stranger if it is one.
     fn place(&self, arrival: &Arrival, protocol: Protocol) -> Option<Place> {
         let stranger = match (&arrival.tls, protocol) {
-            (Some(_), _) => self.app.auth.stranger(Handshake::Tls)?,
+            (Some(_), _) => self.app.auth.stranger(Handshake::Tls, arrival.from)?,
             (None, Protocol::Http | Protocol::Resp { .. }) => {
-                self.app.auth.stranger(Handshake::None)?
+                self.app.auth.stranger(Handshake::None, arrival.from)?
             }
             // It has no word for who one is: where it is spoken without TLS, whoever comes is welcome.
             (None, Protocol::Beanstalk) => Stranger::known(),

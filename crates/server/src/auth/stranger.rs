@@ -1,11 +1,12 @@
 //! Connections that have not shown yet who they are: there are few of them, and they get little.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 /// What those get who have not shown who they are, where tokens are needed.
@@ -13,6 +14,8 @@ use tokio::time::Instant;
 pub struct Patience {
     /// Connections at once: 1,000.
     pub connections: usize,
+    /// Of these from one address, or a /64 of IPv6: 100.
+    pub each: usize,
     /// Bytes of requests: 4 KiB. What TLS needs to begin is not in it; that has bounds of its own.
     pub bytes: usize,
     /// From the first moment of the connection on: 10 s.
@@ -25,9 +28,73 @@ impl Default for Patience {
     fn default() -> Patience {
         Patience {
             connections: 1000,
+            each: 100,
             bytes: 4 << 10,
             time: Duration::from_secs(10),
             delay: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The places that there are for strangers.
+#[derive(Debug)]
+pub struct Places {
+    most: usize,
+    each: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by: HashMap<IpAddr, usize>,
+}
+
+/// A place among the strangers, given back with the value.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    network: IpAddr,
+}
+
+impl Places {
+    pub(super) fn new(patience: &Patience) -> Arc<Places> {
+        Arc::new(Places {
+            most: patience.connections,
+            each: patience.each,
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A place for somebody from there, if there is one.
+    pub(super) fn take(self: &Arc<Places>, network: IpAddr) -> Option<Place> {
+        let mut taken = self.taken();
+        let own = taken.by.get(&network).copied().unwrap_or(0);
+        if taken.all >= self.most || own >= self.each {
+            return None;
+        }
+        taken.all += 1;
+        taken.by.insert(network, own + 1);
+        Some(Place {
+            places: self.clone(),
+            network,
+        })
+    }
+
+    fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken();
+        taken.all -= 1;
+        if let Some(own) = taken.by.get_mut(&self.network) {
+            *own -= 1;
+            if *own == 0 {
+                taken.by.remove(&self.network);
+            }
         }
     }
 }
@@ -43,14 +110,13 @@ pub struct Stranger {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Its place among the strangers, given back with the value.
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
     reader: Option<Waker>,
 }
 
 impl Stranger {
     /// One that has to show who it is.
-    pub(super) fn new(patience: &Patience, place: OwnedSemaphorePermit) -> Stranger {
+    pub(super) fn new(patience: &Patience, place: Place) -> Stranger {
         Stranger {
             known: AtomicBool::new(false),
             left: AtomicUsize::new(patience.bytes),

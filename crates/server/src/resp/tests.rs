@@ -122,7 +122,12 @@ impl Bench {
             copies: 1,
             visitor: Visitor {
                 from: here.ip(),
-                stranger: self.app.auth.stranger(Handshake::None).unwrap().into(),
+                stranger: self
+                    .app
+                    .auth
+                    .stranger(Handshake::None, here.ip())
+                    .unwrap()
+                    .into(),
             },
         };
         tokio::spawn(converse(server, ends, self.app.clone()));

@@ -170,3 +170,23 @@ async fn strangers_past_a_number_are_refused_and_those_who_are_known_are_not_cou
         assert_eq!(read_reply(stream).await.status, 200);
     }
 }
+
+#[tokio::test]
+async fn one_address_does_not_take_all_places_of_strangers() {
+    let (bench, token, _dir) = guarded(Patience::default()).await;
+    let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n{token}\r\n\r\n");
+    let mut strangers = Vec::new();
+    for _ in 0..100 {
+        strangers.push(bench.connect().await);
+    }
+    let mut one_more = bench.connect().await;
+    one_more.write_all(ask.as_bytes()).await.unwrap();
+    let refused = read_reply(&mut one_more).await;
+    refused.problem(503, "unavailable");
+    // One of them says who it is, and makes room.
+    strangers[0].write_all(ask.as_bytes()).await.unwrap();
+    assert_eq!(read_reply(&mut strangers[0]).await.status, 200);
+    let mut next = bench.connect().await;
+    next.write_all(ask.as_bytes()).await.unwrap();
+    assert_eq!(read_reply(&mut next).await.status, 200);
+}
