@@ -126,6 +126,7 @@ macro_rules! all {
                 a_named_job_is_leased_past_its_line
                 a_named_job_need_not_be_due
                 a_named_job_that_expired_is_not_lent
+                a_named_job_that_died_before_its_life_was_over_is_lent
                 a_named_job_is_leased_past_the_settings_of_its_queue
                 a_named_job_comes_back_at_its_deadline
                 a_named_job_without_lease_time_is_done

@@ -110,6 +110,21 @@ pub async fn a_named_job_that_expired_is_not_lent(t: &Bench) {
     t.check_books().await;
 }
 
+/// A job that died of something else can be lent by its name after its life, too: it starts again, as after a kick.
+pub async fn a_named_job_that_died_before_its_life_was_over_is_lent(t: &Bench) {
+    let spec = JobSpec {
+        ttl: Ttl::After(secs(10)),
+        ..plain()
+    };
+    let id = t.push(spec).await;
+    t.work(bury("no")).await;
+    t.pass(secs(10));
+    let leased = lease_job(t, id).await.expect("the job");
+    assert_eq!(leased.job.id, id);
+    assert_eq!(t.settle(leased.token, release()).await.state, State::Ready);
+    assert_eq!(t.order(10).await, [id]);
+}
+
 /// Who names a job takes it past the settings of its queue, and its lease counts as any other.
 pub async fn a_named_job_is_leased_past_the_settings_of_its_queue(t: &Bench) {
     let pushed = t.push_many(3, plain()).await;

@@ -12,7 +12,9 @@ local function lend_named(id)
   local record = redis.call('HGET', K_JOBS, id)
   local job = record and open(id, record, redis.call('HGET', K_LIVES, id))
   if not job or job.state == LEASED or job.state == DONE then return end
-  if job.state == DEAD and job.reason == EXPIRED or job.expires > 0 and job.expires <= now then return end
+  if job.state == DEAD and job.reason == EXPIRED then return end
+  -- What died of something else before its life was over starts again, as after a kick.
+  if job.state == WAITING and job.expires > 0 and job.expires <= now then return end
   local q = queue_of(job.queue)
   if state_of(q, job) == 1 then leave(q, job) else lift(q, job, KICK, now) end
   local counter = tonumber(meta[3] or 0) + 1
