@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Ask, Query};
+use auxo_core::engine::{Ask, Pick, Query};
 use auxo_core::{Code, Engine, QueueName, Result};
 use auxo_embedded::{Embedded, Options, salvage_disks};
 
@@ -78,6 +78,7 @@ async fn walk(engine: &Embedded, trust: Trust) {
     let ask = Ask {
         queues: vec![QueueName::new("q").expect("a name")],
         job: None,
+        pick: Pick::First,
         max: 5,
         wait: Duration::ZERO,
         ttr: None,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::job::Leased;
 use auxo_core::{Engine, JobSpec, NewJob, QueueName};
 use auxo_embedded::{Embedded, Options, Sync};
@@ -130,6 +130,7 @@ pub fn ask(queue: &QueueName, max: usize, wait: Duration, worker: &Arc<str>) -> 
     Ask {
         queues: vec![queue.clone()],
         job: None,
+        pick: Pick::First,
         max: max as u32,
         wait,
         ttr: None,

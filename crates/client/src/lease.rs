@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Extend, Extended, Outcome, Retry, Settle, Settled};
+use auxo_core::engine::{Ask, Extend, Extended, Outcome, Pick, Retry, Settle, Settled};
 use auxo_core::job::Leased;
 use auxo_core::service::Service;
 use auxo_core::{Code, Error, Job, JobId, QueueName, Result, Timestamp, Token};
@@ -71,6 +71,7 @@ impl Request {
         let ask = Ask {
             queues: self.queues?,
             job: None,
+            pick: Pick::First,
             max: self.max,
             wait: self.wait,
             ttr: self.ttr,

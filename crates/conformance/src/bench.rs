@@ -36,6 +36,8 @@ pub struct Bench {
     pub reopen: Option<Reopen>,
     /// Whether it has a clock of its own that nobody can step.
     pub steady: bool,
+    /// Whether all its queues are in one place, so that it knows the most urgent job of several of them.
+    pub together: bool,
 }
 
 /// Runs a case to its end on a runtime of its own.
@@ -208,6 +210,13 @@ impl Bench {
     pub async fn take_from(&self, queues: &[QueueName], max: u32) -> Vec<Leased> {
         let ask = asking(queues, max, Duration::ZERO);
         self.engine.lease(ask).await.expect("a lease")
+    }
+
+    /// The ids of the jobs that a call gets which wants the most urgent of these queues, without waiting.
+    pub async fn most_urgent(&self, queues: &[QueueName], max: u32) -> Vec<JobId> {
+        let ask = urgently(asking(queues, max, Duration::ZERO));
+        let leased = self.engine.lease(ask).await.expect("a lease");
+        leased.into_iter().map(|leased| leased.job.id).collect()
     }
 
     /// Leases one job from the usual queue, which must have one.
@@ -409,10 +418,19 @@ pub fn asking(queues: &[QueueName], max: u32, wait: Duration) -> Ask {
     Ask {
         queues: queues.to_vec(),
         job: None,
+        pick: Pick::First,
         max,
         wait,
         ttr: None,
         worker: "worker-1".into(),
+    }
+}
+
+/// The same request, for the most urgent job of its queues.
+pub fn urgently(ask: Ask) -> Ask {
+    Ask {
+        pick: Pick::MostUrgent,
+        ..ask
     }
 }
 

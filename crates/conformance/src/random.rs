@@ -56,7 +56,7 @@ pub async fn run(
     steps: usize,
 ) -> Result<(), Box<Failure>> {
     let bench = make().await;
-    let ops = op::steps(seed, steps, bench.reopen.is_some(), bench.steady);
+    let ops = op::steps(seed, steps, &bench);
     let Err((step, problem)) = replay(bench, &ops).await else {
         return Ok(());
     };

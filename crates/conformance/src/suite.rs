@@ -2,7 +2,8 @@
 //!
 //! An engine's test is one line, `auxo_conformance::suite!(make)`, where `make` is an async function that answers with a
 //! [`Bench`] holding a new and empty engine. An engine that outlives its process says so, and gets the cases for that as well:
-//! `suite!(make, restarts)`; so does one with a clock that nobody can step: `suite!(make, steady)`.
+//! `suite!(make, restarts)`; so does one with a clock that nobody can step: `suite!(make, steady)`; and one that has all its queues
+//! in one place, and so knows the most urgent job of several: `suite!(make, together)`.
 //!
 //! Nobody sleeps in a case: time is moved by hand, and what must happen is awaited. After each case the books must balance.
 
@@ -22,6 +23,7 @@ pub mod schedules;
 pub mod settle;
 pub mod steady;
 pub mod topics;
+pub mod urgent;
 pub mod waiting;
 
 use crate::bench::{Bench, run};
@@ -372,6 +374,28 @@ macro_rules! more {
                 retries_and_memories_do_not_feel_the_wall_clock
                 order_and_ids_survive_a_clock_set_back
                 an_interval_does_not_feel_the_wall_clock
+            }
+        }
+    };
+    ($with:ident $make:ident together $($failed:ident $but:ident)?) => {
+        $crate::$with! { $make $($failed $but)?;
+            urgent {
+                the_most_urgent_job_of_all_queues_comes_first
+                equals_come_by_due_time_whatever_their_queue
+                equals_of_one_moment_come_by_age
+                an_answer_ends_where_another_queue_is_more_urgent
+                a_batch_of_the_most_urgent_is_as_large_as_asked_for
+                a_single_queue_gives_its_jobs_in_order
+                a_vanished_job_comes_before_the_jobs_of_other_queues
+                an_urgent_job_elsewhere_that_is_not_due_blocks_nobody
+                queues_that_hand_out_nothing_are_passed_over
+                a_limit_that_is_reached_ends_an_answer
+                only_the_queue_that_gives_uses_its_rate
+                expired_jobs_are_no_reason_to_choose_a_queue
+                a_fair_queue_offers_the_job_whose_turn_it_is
+                who_waits_gets_the_most_urgent_of_what_falls_due_at_once
+                who_waits_for_the_most_urgent_listens_to_all_its_queues
+                waiters_for_the_most_urgent_are_served_in_the_order_they_came
             }
         }
     };

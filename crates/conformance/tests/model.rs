@@ -7,7 +7,7 @@ async fn make() -> Bench {
     ModelEngine::new(ManualClock::at(1_700_000_000_000)).on_bench()
 }
 
-auxo_conformance::suite!(make, restarts, steady);
+auxo_conformance::suite!(make, restarts, steady, together);
 
 /// The list of the macro is written by hand; this is why no case can be forgotten in it.
 #[test]
@@ -30,6 +30,7 @@ fn every_case_is_in_the_list() {
         ("settle", include_str!("../src/suite/settle.rs")),
         ("steady", include_str!("../src/suite/steady.rs")),
         ("topics", include_str!("../src/suite/topics.rs")),
+        ("urgent", include_str!("../src/suite/urgent.rs")),
         ("waiting", include_str!("../src/suite/waiting.rs")),
     ];
     for (theme, source) in themes {

@@ -27,6 +27,7 @@ async fn forgetful() -> Bench {
         clock,
         reopen: None,
         steady: true,
+        together: true,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a store must do, never how.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::life::{Event, State};
 use crate::passage::{Adopted, Adoption, Departure, Leaving, Passages};
 use crate::queue::{Books, QueueConfig, QueueInfo};
 use crate::schedule::Schedule;
+use crate::text::word;
 use crate::time::{Timestamp, When};
 use crate::topic::Subscription;
 
@@ -23,7 +25,7 @@ use crate::topic::Subscription;
 ///
 /// 1. Each call is one atomic step, a batch call per job: there is no moment in which a job is in no state or in two.
 /// 2. A push, ack, fail, bury or publish answered with success is durable at the level the engine was opened with.
-/// 3. `lease` takes the queues in the order given and waits on a signal. A job pushed or falling due wakes who waits for it.
+/// 3. `lease` takes from one of its queues, which [`Pick`] chooses, and waits on a signal. A job pushed or falling due wakes who waits for it.
 /// 4. A token is compared for equality; an old one changes nothing and is answered `lease_lost`. The attempt counter goes
 ///    up at lease time.
 /// 5. No job is handed out before it is due. The engine's clocks decide, never a client's.
@@ -160,12 +162,14 @@ impl Accepted {
 /// A request for jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Where to look, in this order; at least one, unless a job is named.
+    /// Where to look; at least one, unless a job is named.
     pub queues: Vec<QueueName>,
     /// This very job instead of the next, wherever it stands in its line: one that is not due or dead is kicked first. Neither a
     /// pause of its queue nor its limits hold it back, and it is not waited for. A job that is leased, done or expired is not
     /// handed out.
     pub job: Option<JobId>,
+    /// Which of the queues gives.
+    pub pick: Pick,
     /// How many jobs at most; at least 1.
     pub max: u32,
     /// How long to wait when there are none.
@@ -174,6 +178,39 @@ pub struct Ask {
     pub ttr: Option<Duration>,
     /// The worker's name for itself.
     pub worker: Arc<str>,
+}
+
+/// Which of several queues gives. All jobs of an answer are of that one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pick {
+    /// The first, in the order named, that has a due job.
+    #[default]
+    First,
+    /// The one whose next job is the most urgent: by priority, then due time, then age, as if the next jobs of all of them stood
+    /// in one line; one whose worker vanished is at the front of its priority there, too. More jobs of that queue follow as long
+    /// as none of another queue comes before them, so there may be fewer than asked for though more are due: ask again.
+    MostUrgent,
+}
+
+impl Pick {
+    /// Every one.
+    pub const ALL: [Pick; 2] = [Pick::First, Pick::MostUrgent];
+
+    /// The word for it, in JSON and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Pick::First => "first",
+            Pick::MostUrgent => "most_urgent",
+        }
+    }
+}
+
+impl FromStr for Pick {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Pick> {
+        word(text, &Pick::ALL, Pick::as_str)
+    }
 }
 
 /// The end of one lease.

@@ -242,6 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::engine::Pick;
     use crate::job::{Jitter, OnDuplicate};
     use crate::life::State;
     use crate::schedule::Missed;
@@ -263,6 +264,7 @@ mod tests {
         check(&Jitter::ALL, Jitter::as_str);
         check(&OnDuplicate::ALL, OnDuplicate::as_str);
         check(&Missed::ALL, Missed::as_str);
+        check(&Pick::ALL, Pick::as_str);
     }
 
     #[test]

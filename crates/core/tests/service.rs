@@ -211,6 +211,7 @@ async fn leases_and_published_jobs_are_counted() {
     let ask = Ask {
         queues: vec![mail()],
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auxo_conformance::bench::run;
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Ask, Change, Message, Outcome, Retry, Settle};
+use auxo_core::engine::{Ask, Change, Message, Outcome, Pick, Retry, Settle};
 use auxo_core::job::{Backoff, JobSpec, Leased};
 use auxo_core::topic::Subscription;
 use auxo_core::{Code, Engine, NewJob, QueueName, When};
@@ -66,6 +66,7 @@ impl Store {
         let ask = Ask {
             queues: vec![queue()],
             job: None,
+            pick: Pick::First,
             max,
             wait: Duration::ZERO,
             ttr: None,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::{Engine, JobSpec, NewJob, QueueName, When};
 use auxo_embedded::disk::SimDisk;
 use auxo_embedded::{Embedded, Options, Sync};
@@ -41,6 +41,7 @@ async fn work(engine: &Embedded) {
     let ask = Ask {
         queues: vec![queue()],
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: LIMIT,
         ttr: None,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use auxo_conformance::bench::run;
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Ask, Outcome, Retry, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Retry, Settle};
 use auxo_core::job::{JobSpec, Leased};
 use auxo_core::{Code, Engine, NewJob, Result};
 use auxo_embedded::disk::SimDisk;
@@ -36,6 +36,7 @@ async fn lease(engine: &Embedded, max: u32) -> Vec<Leased> {
     let ask = Ask {
         queues: vec![queue()],
         job: None,
+        pick: Pick::First,
         max,
         wait: Duration::ZERO,
         ttr: None,

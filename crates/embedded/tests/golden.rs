@@ -11,7 +11,7 @@ use std::time::Duration;
 use auxo_conformance::bench::run;
 use auxo_core::clock::ManualClock;
 use auxo_core::engine::{
-    Action, Ask, Change, Extend, Mode, Order, Outcome, Query, Retry, Settle, Target,
+    Action, Ask, Change, Extend, Mode, Order, Outcome, Pick, Query, Retry, Settle, Target,
 };
 use auxo_core::job::{Backoff, JobSpec, Key, Leased, OnDuplicate, Ttl};
 use auxo_core::queue::{QueueConfig, Rate};
@@ -53,6 +53,7 @@ async fn lease(engine: &Embedded, queue: &str, max: u32) -> Vec<Leased> {
     let ask = Ask {
         queues: vec![name(queue)],
         job: None,
+        pick: Pick::First,
         max,
         wait: Duration::ZERO,
         ttr: None,

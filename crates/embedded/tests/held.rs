@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use auxo_conformance::bench::run;
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::job::JobSpec;
 use auxo_core::{Engine, NewJob, QueueName};
 use auxo_embedded::disk::{Disk, DiskFile, SimDisk};
@@ -146,6 +146,7 @@ fn one() -> Ask {
     Ask {
         queues: vec![QueueName::new("q").unwrap()],
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,

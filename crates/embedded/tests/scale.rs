@@ -28,6 +28,7 @@ fn store(disk: &SimDisk) -> Bench {
         clock,
         reopen: None,
         steady: true,
+        together: true,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Leases: asked for, given, settled, extended; and what is told of them.
 
-use auxo_core::engine::{Ask, Extend, Extended, Outcome, Retry, Settle, Settled};
+use auxo_core::engine::{Ask, Extend, Extended, Outcome, Pick, Retry, Settle, Settled};
 use auxo_core::event::Notice;
 use auxo_core::job::Leased;
 use auxo_core::life::Event;
@@ -31,6 +31,7 @@ impl TryFrom<v1::LeaseRequest> for Ask {
         Ok(Ask {
             queues: queues.collect::<Result<_>>()?,
             job: ask.job.map(JobId),
+            pick: Pick::First,
             max: ask.max.unwrap_or(1),
             wait: span(ask.wait_ms),
             ttr: ask.ttr_ms.map(span),

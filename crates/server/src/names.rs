@@ -147,6 +147,7 @@ mod tests {
             max: 1,
             wait: Duration::from_secs(wait),
             ttr: None,
+            pick: Default::default(),
             worker: "".into(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Change, Outcome, Retry, Settle};
+use auxo_core::engine::{Ask, Change, Outcome, Pick, Retry, Settle};
 use auxo_core::job::{Key, OnDuplicate};
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::topic::{Pattern, Subscription};
@@ -134,6 +134,7 @@ async fn settle(engine: &Embedded, round: usize) {
     let ask = Ask {
         queues: vec![queue()],
         job: None,
+        pick: Pick::First,
         max: 8,
         wait: Duration::ZERO,
         ttr: None,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use auxo::core::engine::Ask;
+use auxo::core::engine::{Ask, Pick};
 use auxo::core::job::Leased;
 use auxo::core::json::show;
 use auxo::core::queue::QueueInfo;
@@ -53,6 +53,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let ask = Ask {
         queues: args.queues,
         job: args.job,
+        pick: Pick::First,
         max: args.max,
         wait: args.wait,
         ttr: args.ttr,

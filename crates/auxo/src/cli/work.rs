@@ -15,7 +15,7 @@ mod worker;
 
 use std::time::Duration;
 
-use auxo::core::engine::Ask;
+use auxo::core::engine::{Ask, Pick};
 use auxo::{Auxo, QueueName};
 use hyper::Uri;
 
@@ -124,6 +124,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let ask = Ask {
         queues: args.queues.clone(),
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: Duration::ZERO,
         ttr: args.ttr,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use auxo::core::QueueName;
-use auxo::core::engine::{Accepted, Ask, Settle};
+use auxo::core::engine::{Accepted, Ask, Pick, Settle};
 use auxo::core::job::{DEFAULT_KEY_WINDOW, DEFAULT_MAX_ATTEMPTS, Key, NewJob};
 use auxo::{Code, JobSpec, OnDuplicate, Outcome, Remote};
 use auxo_conformance::history::{Event, Op, Recorder, hash};
@@ -227,6 +227,7 @@ async fn work(floor: Arc<Floor>, witness: Witness) {
         let ask = Ask {
             queues: vec![queue()],
             job: None,
+            pick: Pick::First,
             max: 4,
             wait: Duration::from_millis(100),
             ttr: None,

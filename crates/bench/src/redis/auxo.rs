@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::job::Leased;
 use auxo_core::time::{Timestamp, When};
 use auxo_core::{Engine, JobSpec, Limits, NewJob, QueueName, Service};
@@ -76,6 +76,7 @@ impl Queue {
         let ask = Ask {
             queues: vec![self.name.clone()],
             job: None,
+            pick: Pick::First,
             max: max as u32,
             wait,
             ttr: None,

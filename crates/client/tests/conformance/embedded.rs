@@ -32,6 +32,7 @@ fn bench(over: Over, disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
         engine: client,
         clock,
         steady: true,
+        together: true,
         reopen: Some(Arc::new(move || {
             let (engine, disk, clock) = (engine.clone(), disk.clone(), again.clone());
             let served = running.lock().expect("one thread").take();

@@ -15,6 +15,7 @@ async fn make(over: Over) -> Bench {
         clock,
         reopen: None,
         steady: true,
+        together: true,
     }
 }
 

@@ -36,6 +36,7 @@ fn keeps_the_contract(over: Over) {
             clock,
             reopen: None,
             steady: false,
+            together: false,
         }
     };
     auxo_conformance::run_all!(make);

@@ -104,6 +104,7 @@ impl ModelEngine {
             engine: engine.clone(),
             clock,
             steady: true,
+            together: true,
             reopen: Some(Arc::new(move || {
                 let engine = engine.clone();
                 Box::pin(async move {

@@ -1,9 +1,9 @@
 //! Leases: who gets which job, and how a lease ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use auxo_core::engine::{Ask, Extend, Extended, Outcome, Retry, Settle, Settled};
+use auxo_core::engine::{Ask, Extend, Extended, Outcome, Pick, Retry, Settle, Settled};
 use auxo_core::job::{DeadReason, Leased};
 use auxo_core::life::{Event, State};
 use auxo_core::retry::{self, Verdict};
@@ -14,7 +14,7 @@ use super::record::{Lease, Phase, Record, on_wall};
 use super::{Mint, Model, nobody};
 
 impl Model {
-    /// Lends the first due jobs of the first queue that has any; never waits.
+    /// Lends the first due jobs of the queue that the call picks; never waits.
     pub fn lease(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Vec<Leased> {
         self.called(ask, now);
         self.offer(ask, now, mint)
@@ -36,14 +36,37 @@ impl Model {
             let ready = self.made_ready(id, now);
             return Vec::from_iter(ready.then(|| self.lend(id, ask, now, mint)));
         }
-        for queue in &ask.queues {
-            let chosen = self.choose(queue, ask.max as usize, now);
-            if !chosen.is_empty() {
-                let lend = |id| self.lend(id, ask, now, mint);
-                return chosen.into_iter().map(lend).collect();
-            }
-        }
-        Vec::new()
+        let chosen = match ask.pick {
+            Pick::First => self.first(ask, now),
+            Pick::MostUrgent => self.most_urgent(ask, now),
+        };
+        let lend = |id| self.lend(id, ask, now, mint);
+        chosen.into_iter().map(lend).collect()
+    }
+
+    /// What the first queue that has any gives.
+    fn first(&mut self, ask: &Ask, now: Now) -> Vec<JobId> {
+        let mut offers = ask
+            .queues
+            .iter()
+            .map(|queue| self.choose(queue, ask.max as usize, now));
+        offers.find(|chosen| !chosen.is_empty()).unwrap_or_default()
+    }
+
+    /// What the queue gives whose next job is the most urgent, up to where the next job of another comes before.
+    fn most_urgent(&mut self, ask: &Ask, now: Now) -> Vec<JobId> {
+        let queues: BTreeSet<&QueueName> = ask.queues.iter().collect();
+        let mut offers: Vec<Vec<JobId>> = queues
+            .into_iter()
+            .map(|queue| self.choose(queue, ask.max as usize, now))
+            .filter(|chosen| !chosen.is_empty())
+            .collect();
+        let place = |id: &JobId| self.jobs[id].place(now);
+        offers.sort_by_key(|chosen| place(&chosen[0]));
+        let rival = offers.get(1).map(|chosen| place(&chosen[0]));
+        let ahead = |id: &JobId| rival.as_ref().is_none_or(|rival| place(id) < *rival);
+        let best = offers.into_iter().next().unwrap_or_default();
+        best.into_iter().take_while(ahead).collect()
     }
 
     /// The jobs that are next in a queue, as many as it may hand out now.

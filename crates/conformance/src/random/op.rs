@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Action, Mode, Outcome, Retry};
+use auxo_core::engine::{self, Action, Mode, Outcome, Retry};
 use auxo_core::job::{Backoff, Jitter, Key, OnDuplicate, Ttl};
 use auxo_core::queue::{QueueConfig, Rate};
 use auxo_core::time::When;
 use auxo_core::{JobSpec, State};
 
-use crate::bench::{ms, secs, text};
+use crate::bench::{Bench, ms, secs, text};
 
 /// How many queues a run uses: small, so that steps meet.
 pub(super) const QUEUES: u8 = 3;
@@ -24,6 +24,8 @@ pub enum Op {
     Lease {
         /// The queues, by number.
         queues: Vec<u8>,
+        /// Which of them gives.
+        pick: engine::Pick,
         /// How many jobs at most.
         max: u32,
         /// The length of the leases.
@@ -33,8 +35,10 @@ pub enum Op {
     LeaseJob(Pick),
     /// A lease call that waits.
     Wait {
-        /// The queue, by number.
-        queue: u8,
+        /// The queues, by number.
+        queues: Vec<u8>,
+        /// Which of them gives.
+        pick: engine::Pick,
         /// How many jobs at most.
         max: u32,
         /// For how long.
@@ -103,6 +107,16 @@ pub enum Pick {
 }
 
 impl Op {
+    /// The step where queues are in several places: who waits is served in one of them, and the most urgent is not known.
+    fn one_queue_at_a_time(mut self) -> Op {
+        match &mut self {
+            Op::Lease { pick, .. } => *pick = engine::Pick::First,
+            Op::Wait { queues, .. } => queues.truncate(1),
+            _ => {}
+        }
+        self
+    }
+
     /// The step without one of the items of its batch, in every way that leaves an item.
     pub(super) fn smaller(&self) -> Vec<Op> {
         match self {
@@ -127,8 +141,9 @@ fn without_one<T: Clone>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
 }
 
 /// The steps of a seed.
-pub(super) fn steps(seed: u64, count: usize, restarts: bool, steady: bool) -> Vec<Op> {
+pub(super) fn steps(seed: u64, count: usize, bench: &Bench) -> Vec<Op> {
     let mut dice = Dice(seed);
+    let restarts = bench.reopen.is_some();
     let mut ops = Vec::with_capacity(count);
     while ops.len() < count {
         match ops.len() % SWEEP {
@@ -139,7 +154,8 @@ pub(super) fn steps(seed: u64, count: usize, restarts: bool, steady: bool) -> Ve
             40 | 110 => ops.push(Op::Look),
             _ => match dice.op(restarts) {
                 // By a single clock a step back is another contract.
-                Op::StepWall(_) if !steady => {}
+                Op::StepWall(_) if !bench.steady => {}
+                op if !bench.together => ops.push(op.one_queue_at_a_time()),
                 op => ops.push(op),
             },
         }
@@ -189,12 +205,14 @@ impl Dice {
             0..23 => Op::Push(self.some(3, Dice::draft)),
             23..25 => Op::LeaseJob(self.pick()),
             25..43 => Op::Lease {
-                queues: self.some(2, Dice::queue),
+                queues: self.some(3, Dice::queue),
+                pick: self.of(&engine::Pick::ALL),
                 max: 1 + self.below(4) as u32,
                 ttr: self.maybe(4, |dice| dice.of(&[ms(1), secs(1), secs(30)])),
             },
             43..46 => Op::Wait {
-                queue: self.queue(),
+                queues: self.some(2, Dice::queue),
+                pick: self.of(&engine::Pick::ALL),
                 max: 1 + self.below(2) as u32,
                 wait: self.of(&[secs(1), secs(60), secs(3600)]),
             },

@@ -100,9 +100,32 @@ impl Pair {
     async fn take(&mut self, op: &Op) -> Verdict {
         match op {
             Op::Push(drafts) => self.push(drafts).await,
-            Op::Lease { queues, max, ttr } => self.lease(queues, *max, *ttr).await,
+            Op::Lease {
+                queues,
+                pick,
+                max,
+                ttr,
+            } => {
+                let ask = Ask {
+                    pick: *pick,
+                    ttr: *ttr,
+                    ..asking(&names(queues), *max, Duration::ZERO)
+                };
+                self.lease(ask).await
+            }
             Op::LeaseJob(pick) => self.lease_job(*pick).await,
-            Op::Wait { queue, max, wait } => self.wait(*queue, *max, *wait).await,
+            Op::Wait {
+                queues,
+                pick,
+                max,
+                wait,
+            } => {
+                let ask = Ask {
+                    pick: *pick,
+                    ..asking(&names(queues), *max, *wait)
+                };
+                self.wait(ask).await
+            }
             Op::Drop(which) => self.drop_waiter(*which).await,
             Op::Settle(items) => self.settle(items).await,
             Op::Extend(items) => self.extend(items).await,
@@ -220,12 +243,7 @@ impl Pair {
         }
     }
 
-    async fn lease(&mut self, queues: &[u8], max: u32, ttr: Option<Duration>) -> Verdict {
-        let queues: Vec<QueueName> = queues.iter().copied().map(name).collect();
-        let ask = Ask {
-            ttr,
-            ..asking(&queues, max, Duration::ZERO)
-        };
+    async fn lease(&mut self, ask: Ask) -> Verdict {
         let engine = self.bench.engine.lease(ask.clone()).await.map_err(failed)?;
         let model = self.model.lease(&ask, self.bench.now(), &mut self.mint);
         self.lent("lease", engine, model)
@@ -261,25 +279,24 @@ impl Pair {
         Ok(())
     }
 
-    async fn wait(&mut self, queue: u8, max: u32, wait: Duration) -> Verdict {
-        let queue = name(queue);
+    async fn wait(&mut self, ask: Ask) -> Verdict {
         let now = self.now();
         let known = self.model.queues(None, now, &mut self.mint);
-        if !known.iter().any(|info| info.name == queue) {
+        let is_known = |queue: &QueueName| known.iter().any(|info| info.name == *queue);
+        if !ask.queues.iter().all(is_known) {
             return Ok(());
         }
-        let ask = asking(std::slice::from_ref(&queue), max, wait);
         let (engine, asked) = (self.bench.engine.clone(), ask.clone());
         let task = tokio::spawn(async move { engine.lease(asked).await });
         self.model.called(&ask, now);
         let waiter = Waiter {
-            until: now.steady.plus(wait),
-            ask,
+            until: now.steady.plus(ask.wait),
+            ask: ask.clone(),
             task,
         };
         self.waiters.push(waiter);
         self.serve().await?;
-        self.compare_waiting(&queue).await
+        self.compare_all_waiting(&ask.queues).await
     }
 
     async fn drop_waiter(&mut self, which: u8) -> Verdict {
@@ -290,7 +307,14 @@ impl Pair {
         waiter.task.abort();
         // Whether it ended before it was dropped shows in the count.
         let _ = waiter.task.await;
-        self.compare_waiting(&waiter.ask.queues[0]).await
+        self.compare_all_waiting(&waiter.ask.queues).await
+    }
+
+    async fn compare_all_waiting(&self, queues: &[QueueName]) -> Verdict {
+        for queue in queues {
+            self.compare_waiting(queue).await?;
+        }
+        Ok(())
     }
 
     pub(super) fn waiting(&self, queue: &QueueName) -> u64 {
@@ -514,6 +538,7 @@ impl Pair {
         for _ in 0..1000 {
             let lease = Op::Lease {
                 queues: vec![queue],
+                pick: auxo_core::engine::Pick::First,
                 max: 100,
                 ttr: Some(Duration::from_secs(60)),
             };
@@ -548,6 +573,10 @@ pub(super) fn failed(error: auxo_core::Error) -> String {
 
 fn name(number: u8) -> QueueName {
     named(["alpha", "beta", "gamma"][usize::from(number) % 3])
+}
+
+fn names(numbers: &[u8]) -> Vec<QueueName> {
+    numbers.iter().copied().map(name).collect()
 }
 
 fn nth<T: Copy>(all: &[T], n: u16) -> Option<T> {

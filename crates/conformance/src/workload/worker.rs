@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use auxo_core::engine::{Ask, Extend, Outcome, Retry, Settle};
+use auxo_core::engine::{Ask, Extend, Outcome, Pick, Retry, Settle};
 use auxo_core::job::Leased;
 use auxo_core::{State, Token};
 
@@ -17,6 +17,7 @@ pub(super) async fn run(mut member: Member<'_>) {
         let ask = Ask {
             queues: order(&mut member),
             job: None,
+            pick: Pick::First,
             max: 1 + member.dice.below(4) as u32,
             wait: WAIT,
             ttr: None,

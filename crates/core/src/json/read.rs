@@ -263,7 +263,7 @@ pub fn extends(body: &[u8], most: usize) -> Result<Batch<Extend>> {
     })
 }
 
-/// A request for jobs: `queues`, or a `job`; and if need be `max` (1), `wait` (0), `ttr` and `worker`.
+/// A request for jobs: `queues`, or a `job`; and if need be `pick` (first), `max` (1), `wait` (0), `ttr` and `worker`.
 pub fn ask(body: &[u8]) -> Result<Ask> {
     let mut fields = Fields::of(body)?;
     let queues = each("a list of queue names", 100_000, queue);
@@ -274,6 +274,7 @@ pub fn ask(body: &[u8]) -> Result<Ask> {
             None => fields.need("queues", queues)?,
         },
         job,
+        pick: fields.get("pick", parsed)?.unwrap_or_default(),
         max: fields.get("max", u32)?.unwrap_or(1),
         wait: fields.get("wait", duration)?.unwrap_or_default(),
         ttr: fields.get("ttr", duration)?,

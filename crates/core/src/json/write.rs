@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::content::exact;
 use super::show::{Defaults, SpecOut, spec_with};
 use crate::engine::{
-    Action, Ask, Extend, Filter, Mode, Order, Outcome, Query, Retry, Settle, Target,
+    Action, Ask, Extend, Filter, Mode, Order, Outcome, Pick, Query, Retry, Settle, Target,
 };
 use crate::job::JobSpec;
 use crate::text;
@@ -62,6 +62,9 @@ pub fn ask(ask: &Ask) -> Value {
     });
     if let Some(job) = ask.job {
         out["job"] = job.to_string().into();
+    }
+    if ask.pick != Pick::First {
+        out["pick"] = ask.pick.as_str().into();
     }
     if let Some(ttr) = ask.ttr {
         out["ttr"] = text::duration(ttr).into();

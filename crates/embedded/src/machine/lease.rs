@@ -1,15 +1,18 @@
 //! Jobs go out: leases, and those who wait for one.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use auxo_core::bucket::Bucket;
-use auxo_core::engine::{Ask, Settle};
+use auxo_core::engine::{Ask, Pick, Settle};
 use auxo_core::job::Leased;
 use auxo_core::life::{Event, State};
 use auxo_core::time::{Base, Due, Now, millis};
 use auxo_core::{JobId, QueueName, Token};
 use bytes::Bytes;
 
+use super::line::{Head, Rank, Turn};
 use super::settle::Ending;
 use super::view::{self, steady};
 use super::{After, Answer, Machine, Op, Reply, Step, Ticket, Waiter};
@@ -28,7 +31,7 @@ const ANSWER: usize = 16 << 20;
 const BURIALS: u32 = 256;
 
 impl Machine {
-    /// Lends from the first queue that has something; `None` when none has. The answer waits for the
+    /// Lends from the queue that the call picks; `None` when none has something. The answer waits for the
     /// record of the lease, and for the disk where a job was handed out for good.
     pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
         // Who waited longer comes first.
@@ -36,25 +39,72 @@ impl Machine {
         if let Some(id) = ask.job {
             return self.lease_job(id, ask, now);
         }
-        let named: Vec<u32> = ask
-            .queues
-            .iter()
-            .filter_map(|name| self.by_name.get(name).copied())
-            .collect();
+        let named = self.named(ask);
         for number in &named {
             self.queues[*number as usize].last_asked = Some(now.wall);
         }
+        self.lease_picked(named, ask, now)
+    }
+
+    /// Those of the queues of a call that there are.
+    fn named(&self, ask: &Ask) -> Vec<u32> {
+        let numbers = ask.queues.iter().map(|name| self.by_name.get(name));
+        numbers.flatten().copied().collect()
+    }
+
+    fn lease_picked(
+        &mut self,
+        named: Vec<u32>,
+        ask: &Ask,
+        now: Now,
+    ) -> Step<Option<(Vec<Leased>, After)>> {
+        if ask.pick == Pick::MostUrgent {
+            return self.lease_most_urgent(named, ask, now);
+        }
         for number in named {
-            if let Some(leased) = self.lease_from(number, ask, now)? {
+            if let Some(leased) = self.lease_from(number, None, ask, now)? {
                 return Ok(Some(leased));
             }
         }
         Ok(None)
     }
 
+    /// Lends from the queue whose next job comes first, up to where one of another queue does.
+    fn lease_most_urgent(
+        &mut self,
+        mut named: Vec<u32>,
+        ask: &Ask,
+        now: Now,
+    ) -> Step<Option<(Vec<Leased>, After)>> {
+        named.sort_unstable();
+        // A queue that is named twice is no rival of itself.
+        named.dedup();
+        let (mut best, mut rival): (Option<(Rank, u32)>, Option<Rank>) = (None, None);
+        for number in named {
+            if self.lease_room(number, now) == 0 {
+                continue;
+            }
+            let Some((head, _)) = self.next_due(number, Turn::Kept, now)? else {
+                continue;
+            };
+            let (rank, first) = (head.rank(), best.map(|(rank, _)| rank));
+            if first.is_none_or(|first| rank < first) {
+                (best, rival) = (Some((rank, number)), first);
+            } else if rival.is_none_or(|rival| rank < rival) {
+                rival = Some(rank);
+            }
+        }
+        match best {
+            Some((_, number)) => self.lease_from(number, rival, ask, now),
+            None => Ok(None),
+        }
+    }
+
+    /// Lends the next jobs of a queue, as long as they come before their rival in another.
     fn lease_from(
         &mut self,
         number: u32,
+        rival: Option<Rank>,
         ask: &Ask,
         now: Now,
     ) -> Step<Option<(Vec<Leased>, After)>> {
@@ -62,7 +112,12 @@ impl Machine {
         let mut grabbed = self.nothing_grabbed();
         let mut bytes = 0;
         while grabbed.leased.len() < room && bytes < ANSWER {
-            let Some((place, job)) = self.next_due(number, now)? else {
+            if let Some(rival) = rival
+                && !self.is_before(number, rival, now)?
+            {
+                break;
+            }
+            let Some((head, job)) = self.next_due(number, Turn::Taken, now)? else {
                 break;
             };
             if grabbed.leased.is_empty() {
@@ -70,9 +125,15 @@ impl Machine {
                 grabbed.items.reserve(room.min(FIRST_ROOM));
             }
             bytes += job.payload.len();
-            self.grab(&mut grabbed, place, job, ask, now);
+            self.grab(&mut grabbed, head.spot.place, job, ask, now);
         }
         Ok(self.hand_over(number, grabbed, ask, now))
+    }
+
+    /// Whether the next job of a queue comes before that of another.
+    fn is_before(&mut self, number: u32, rival: Rank, now: Now) -> Step<bool> {
+        let next = self.next_due(number, Turn::Kept, now)?;
+        Ok(next.is_some_and(|(head, _)| head.rank() < rival))
     }
 
     /// Lends a job that was named, past its line and its queue's limits.
@@ -148,13 +209,14 @@ impl Machine {
     }
 
     /// The next due job of a queue. What has expired is buried on the way.
-    fn next_due(&mut self, number: u32, now: Now) -> Step<Option<(Place, Stored)>> {
+    fn next_due(&mut self, number: u32, turn: Turn, now: Now) -> Step<Option<(Head, Stored)>> {
         let mut buried = 0;
         loop {
             let Machine { queues, log, .. } = self;
-            let Some(spot) = queues[number as usize].lanes.due(log, now)? else {
+            let Some(head) = queues[number as usize].lanes.due(log, now, turn)? else {
                 return Ok(None);
             };
+            let spot = head.spot;
             let job = self.log.lend(spot.place)?;
             let job = is_job(spot.id, spot.place, job)?;
             if job.expires.is_some_and(|due| now.reached(due)) {
@@ -168,7 +230,7 @@ impl Machine {
                 }
                 continue;
             }
-            return Ok(Some((spot.place, job)));
+            return Ok(Some((head, job)));
         }
     }
 
@@ -369,35 +431,54 @@ impl Machine {
         );
     }
 
-    /// Serves those who wait in queues where something changed, and sets the alarm of each.
+    /// Serves those who wait in queues where something changed, and sets the alarm of each. Who waits for several queues may
+    /// take from one in which others have waited longer: so all of them are served in the order in which they came.
     pub(super) fn serve_dirty(&mut self, now: Now) -> Step<()> {
-        while let Some(number) = self.dirty.pop() {
-            self.queues[number as usize].dirty = false;
-            self.serve(number, now)?;
+        let mut line = BinaryHeap::new();
+        loop {
+            while let Some(number) = self.dirty.pop() {
+                let queue = &mut self.queues[number as usize];
+                queue.dirty = false;
+                let first = queue.waiters.first_key_value();
+                line.push(Reverse((first.map_or(0, |(arrival, _)| *arrival), number)));
+            }
+            let Some(Reverse((arrival, number))) = line.pop() else {
+                return Ok(());
+            };
+            let waiters = &self.queues[number as usize].waiters;
+            match waiters.first_key_value().map(|(at, who)| (*at, *who)) {
+                // The one who was first has been served elsewhere.
+                Some((first, _)) if first > arrival => line.push(Reverse((first, number))),
+                Some((_, ticket)) if self.serve(number, ticket, now)? => {
+                    line.push(Reverse((arrival, number)));
+                }
+                _ => self.set_alarm(number, now),
+            }
         }
-        Ok(())
     }
 
-    fn serve(&mut self, number: u32, now: Now) -> Step<()> {
-        while let Some((_, &ticket)) = self.queues[number as usize].waiters.first_key_value() {
-            let Some(waiter) = self.waiting.get(&ticket) else {
-                self.queues[number as usize].waiters.pop_first();
-                continue;
-            };
-            let ask = waiter.ask.clone();
-            self.make_room(now)?;
-            let Some((leased, after)) = self.lease_from(number, &ask, now)? else {
-                break;
-            };
-            self.abandon(ticket);
-            self.out.answers.push(Answer {
-                ticket,
-                reply: Ok(Reply::Lease(leased)),
-                after,
-            });
-        }
-        self.set_alarm(number, now);
-        Ok(())
+    /// Serves the first who waits in a queue; says whether there may be something for the next.
+    fn serve(&mut self, number: u32, ticket: Ticket, now: Now) -> Step<bool> {
+        let Some(waiter) = self.waiting.get(&ticket) else {
+            self.queues[number as usize].waiters.pop_first();
+            return Ok(true);
+        };
+        let ask = waiter.ask.clone();
+        self.make_room(now)?;
+        let lent = match ask.queues.len() {
+            1 => self.lease_from(number, None, &ask, now)?,
+            _ => self.lease_picked(self.named(&ask), &ask, now)?,
+        };
+        let Some((leased, after)) = lent else {
+            return Ok(false);
+        };
+        self.abandon(ticket);
+        self.out.answers.push(Answer {
+            ticket,
+            reply: Ok(Reply::Lease(leased)),
+            after,
+        });
+        Ok(true)
     }
 
     fn set_alarm(&mut self, number: u32, now: Now) {
@@ -547,6 +628,7 @@ mod tests {
         let ask = Ask {
             queues: vec![name("here"), name("not-yet")],
             job: None,
+            pick: Pick::First,
             max: 1,
             wait: Duration::from_secs(60),
             ttr: None,

@@ -59,6 +59,32 @@ fn on_steady(time: u64, now: Now) -> u64 {
     }
 }
 
+/// The next job of a queue.
+#[derive(Clone, Copy)]
+pub struct Head {
+    priority: u32,
+    /// When it was due, on the steady clock.
+    time: u64,
+    pub spot: Spot,
+}
+
+/// The order in which the next jobs of several queues are handed out: priority, due time, age.
+pub type Rank = (u32, u64, u64);
+
+impl Head {
+    pub fn rank(&self) -> Rank {
+        (self.priority, self.time, self.spot.id)
+    }
+}
+
+/// Whether the group of a job that was found has had its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    Taken,
+    /// It was only looked at.
+    Kept,
+}
+
 /// Empty lanes are kept for the next job of their priority, up to so many.
 const SPARE_LANES: usize = 64;
 
@@ -115,7 +141,7 @@ impl Lanes {
     }
 
     /// The next job to hand out, if one is due. It stays in line until its segment says otherwise.
-    pub fn due(&mut self, log: &mut Log, now: Now) -> Result<Option<Spot>, Trouble> {
+    pub fn due(&mut self, log: &mut Log, now: Now, turn: Turn) -> Result<Option<Head>, Trouble> {
         while let Some((time, priority)) = self
             .parked
             .first()
@@ -130,8 +156,12 @@ impl Lanes {
         }
         while let Some(priority) = self.open.first().copied() {
             if let Some(slot) = self.lanes.get_mut(&priority) {
-                if let Some(spot) = slot.lane.due(log, now)? {
-                    return Ok(Some(spot));
+                if let Some((time, spot)) = slot.lane.due(log, now, turn)? {
+                    return Ok(Some(Head {
+                        priority,
+                        time,
+                        spot,
+                    }));
                 }
                 let next = slot.lane.next(log, now)?;
                 slot.parked = next;
@@ -252,14 +282,13 @@ impl Lane {
         }
     }
 
-    /// The next job to hand out, if one is due. It stays in line until its segment says otherwise.
-    fn due(&mut self, log: &mut Log, now: Now) -> Result<Option<Spot>, Trouble> {
+    /// The next job to hand out, if one is due, and since when on the steady clock.
+    fn due(&mut self, log: &mut Log, now: Now, turn: Turn) -> Result<Option<(u64, Spot)>, Trouble> {
         match self {
             Lane::Plain(line) => Ok(line
                 .head(log, now)?
-                .filter(|(time, _)| *time <= now.steady.0)
-                .map(|(_, spot)| spot)),
-            Lane::Fair(turns) => turns.due(log, now),
+                .filter(|(time, _)| *time <= now.steady.0)),
+            Lane::Fair(turns) => turns.due(log, now, turn),
         }
     }
 
@@ -315,7 +344,7 @@ impl Turns {
         &mut group.line
     }
 
-    fn due(&mut self, log: &mut Log, now: Now) -> Result<Option<Spot>, Trouble> {
+    fn due(&mut self, log: &mut Log, now: Now, turn: Turn) -> Result<Option<(u64, Spot)>, Trouble> {
         while let Some((time, hash)) = self
             .parked
             .first()
@@ -334,8 +363,11 @@ impl Turns {
             };
             match group.line.head(log, now)? {
                 Some((time, spot)) if time <= now.steady.0 => {
-                    self.ring.push_back(hash);
-                    return Ok(Some(spot));
+                    match turn {
+                        Turn::Taken => self.ring.push_back(hash),
+                        Turn::Kept => self.ring.push_front(hash),
+                    }
+                    return Ok(Some((time, spot)));
                 }
                 Some((time, _)) => {
                     group.parked = Some(time);
@@ -356,7 +388,7 @@ mod tests {
     use std::time::Duration;
 
     use auxo_core::clock::{Clock, ManualClock};
-    use auxo_core::engine::Ask;
+    use auxo_core::engine::{Ask, Pick};
     use auxo_core::time::When;
     use auxo_core::{JobSpec, NewJob, QueueName};
 
@@ -383,6 +415,7 @@ mod tests {
         let ask = Ask {
             queues: vec![name()],
             job: None,
+            pick: Pick::First,
             max: 1,
             wait: Duration::ZERO,
             ttr: None,

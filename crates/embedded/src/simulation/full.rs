@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Accepted, Action, Ask, Mode, Order, Outcome, Retry, Settle, Target};
+use auxo_core::engine::{Accepted, Action, Ask, Mode, Order, Outcome, Pick, Retry, Settle, Target};
 use auxo_core::job::{Backoff, JobSpec, Key, OnDuplicate};
 use auxo_core::time::Now;
 use auxo_core::{Code, JobId, NewJob, QueueName, Token};
@@ -80,6 +80,7 @@ impl Full {
         let ask = Ask {
             queues: vec![queue()],
             job: None,
+            pick: Pick::First,
             max,
             wait: Duration::ZERO,
             ttr: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use auxo_core::engine::{
-    Action, Ask, Change, Extend, Message, Mode, Order, Outcome, Retry, Settle, Target,
+    Action, Ask, Change, Extend, Message, Mode, Order, Outcome, Pick, Retry, Settle, Target,
 };
 use auxo_core::job::{Backoff, Jitter, JobSpec, Key, OnDuplicate, Ttl};
 use auxo_core::queue::QueueConfig;
@@ -194,13 +194,13 @@ impl Load {
             false => Duration::ZERO,
         };
         let mut queues = vec![self.any_queue()];
-        // Among calls that wait for several queues the order of service is not fixed.
-        while wait.is_zero() && self.one_in(2) {
+        while self.one_in(2) {
             queues.push(self.any_queue());
         }
         Ask {
             queues,
             job: None,
+            pick: Pick::ALL[self.below(2) as usize],
             max: [1, 1, 2, 8][self.below(4) as usize],
             wait,
             ttr: self.one_in(3).then(|| self.ttr()),

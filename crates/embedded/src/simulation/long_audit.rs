@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Action, Ask, Audit, Mode, Order, Outcome, Retry, Settle, Target};
+use auxo_core::engine::{Action, Ask, Audit, Mode, Order, Outcome, Pick, Retry, Settle, Target};
 use auxo_core::job::{JobSpec, Key, OnDuplicate, Ttl};
 use auxo_core::time::Now;
 use auxo_core::{JobId, NewJob, QueueName, Token, When};
@@ -89,6 +89,7 @@ impl Busy {
         let ask = Ask {
             queues: vec![self.queue()],
             job: None,
+            pick: Pick::First,
             max: 60,
             wait: Duration::ZERO,
             ttr: None,

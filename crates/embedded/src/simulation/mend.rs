@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Outcome, Query, Settle, Which};
+use auxo_core::engine::{Ask, Outcome, Pick, Query, Settle, Which};
 use auxo_core::job::{JobSpec, Key, OnDuplicate};
 use auxo_core::time::Now;
 use auxo_core::{Code, JobId, NewJob, QueueName, When};
@@ -106,6 +106,7 @@ impl Stage {
             let request = Ask {
                 queues: vec![queue()],
                 job: None,
+                pick: Pick::First,
                 max: 3,
                 wait: Duration::ZERO,
                 ttr: None,

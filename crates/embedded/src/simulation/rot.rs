@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::job::JobSpec;
 use auxo_core::time::Now;
 use auxo_core::{Code, NewJob, QueueName};
@@ -38,6 +38,7 @@ fn sealed() -> (Store, Now) {
     let ask = Ask {
         queues: vec![queue()],
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,

@@ -268,8 +268,9 @@ fn a_store_shows_after_every_crash_what_was_promised_and_nothing_that_never_was(
 #[test]
 fn a_store_that_answers_before_the_sync_is_caught_by_a_few_seeds() {
     let (mut lost, mut resurrected) = (0, 0);
-    // The test above finds the same seeds sound without the bug.
-    for seed in 0..30 {
+    // The test above finds the same seeds sound without the bug. Nearly all of them lose jobs; one in a hundred brings one back, and
+    // one of these is among them.
+    for seed in 60..90 {
         let broken = run(seed, Some(Bug::AckBeforeSync));
         lost += broken.lost;
         resurrected += broken.resurrected;

@@ -27,6 +27,7 @@ fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {
         engine,
         clock,
         steady: true,
+        together: true,
         reopen: Some(Arc::new(move || {
             let (engine, disk, clock) = (closing.clone(), disk.clone(), again.clone());
             Box::pin(async move {

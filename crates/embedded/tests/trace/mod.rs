@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::clock::ManualClock;
-use auxo_core::engine::{Action, Ask, Mode, Order, Outcome, Query, Retry, Settle, Target};
+use auxo_core::engine::{Action, Ask, Mode, Order, Outcome, Pick, Query, Retry, Settle, Target};
 use auxo_core::job::{JobSpec, Key, OnDuplicate};
 use auxo_core::{Engine, JobId, NewJob, QueueName, Result, State, Token, When};
 use auxo_embedded::disk::SimDisk;
@@ -111,6 +111,7 @@ impl Trace {
         let ask = Ask {
             queues: vec![queue()],
             job: None,
+            pick: Pick::First,
             max: 3,
             wait: Duration::ZERO,
             ttr: None,

@@ -34,6 +34,7 @@ impl Damaged {
             engine: engine.clone(),
             clock,
             steady: false,
+            together: false,
             reopen: None,
         };
         Damaged {

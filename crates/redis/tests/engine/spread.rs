@@ -55,6 +55,7 @@ impl Spread {
                 engine: engine.clone(),
                 clock: clock.clone(),
                 steady: false,
+                together: false,
                 reopen: None,
             },
             engine,

@@ -56,6 +56,7 @@ fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
             engine: engine.clone(),
             clock,
             steady: false,
+            together: false,
             reopen: Some(Arc::new(move || {
                 let (engine, url) = (engine.clone(), url.clone());
                 let (clock, held) = (again.clone(), held.clone());

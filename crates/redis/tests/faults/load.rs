@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use auxo_conformance::bench::{ack, named};
 use auxo_conformance::history::{Event, Op, Recorder};
 use auxo_conformance::witness::Witness;
-use auxo_core::engine::{Ask, Pushed, Settle};
+use auxo_core::engine::{Ask, Pick, Pushed, Settle};
 use auxo_core::job::{DEFAULT_KEY_WINDOW, Key, Leased, OnDuplicate};
 use auxo_core::{Code, Engine, Error, JobSpec, NewJob, QueueName};
 use auxo_redis::{Options, RedisEngine};
@@ -301,6 +301,7 @@ async fn work(member: Member) {
         let ask = Ask {
             queues: vec![member.queue.clone()],
             job: None,
+            pick: Pick::First,
             max: MAX,
             wait: Duration::from_secs(3600),
             ttr: None,

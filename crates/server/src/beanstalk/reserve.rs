@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use auxo_core::engine::Ask;
+use auxo_core::engine::{Ask, Pick};
 use auxo_core::job::Leased;
 use auxo_core::{Error, JobId, Result};
 use auxo_wire::beanstalk::{Item, Reply};
@@ -85,6 +85,7 @@ impl Session {
         let ask = Ask {
             queues: Vec::new(),
             job: Some(JobId(id)),
+            pick: Pick::First,
             max: 1,
             wait: Duration::ZERO,
             ttr: None,
@@ -116,6 +117,7 @@ impl Session {
         let mut ask = Ask {
             queues: queues.collect(),
             job: None,
+            pick: Pick::First,
             max: max as u32,
             wait,
             ttr: None,

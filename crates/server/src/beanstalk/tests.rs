@@ -194,6 +194,7 @@ async fn the_time_of_a_reserved_job_is_counted_here_whatever_the_engines_clock_s
         max: 1,
         wait: std::time::Duration::ZERO,
         ttr: None,
+        pick: Default::default(),
         worker: "w".into(),
     };
     let mut leased = bench.app.service.lease(ask).await.unwrap().remove(0);

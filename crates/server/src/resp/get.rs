@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Settle};
+use auxo_core::engine::{Ask, Pick, Settle};
 use auxo_core::job::Leased;
 use auxo_core::json::show;
 use auxo_core::{Code, Error, Job, QueueName, Result, State};
@@ -162,6 +162,7 @@ impl Session {
         Ask {
             queues,
             job: None,
+            pick: Pick::First,
             max: max as u32,
             wait,
             ttr: None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Change};
+use auxo_core::engine::{Ask, Change, Pick};
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::{JobSpec, NewJob, QueueName, SystemClock, Timestamp};
 use auxo_proto::v1;
@@ -110,6 +110,7 @@ impl Guarded {
         let leased = self.bench.service.lease(Ask {
             queues: vec![QueueName::new(queue).unwrap()],
             job: None,
+            pick: Pick::First,
             max: 1,
             wait: Duration::ZERO,
             ttr: None,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Extend, Outcome, Retry, Settle, Which};
+use auxo_core::engine::{Ask, Extend, Outcome, Pick, Retry, Settle, Which};
 use auxo_core::job::{Key, OnDuplicate, Ttl};
 use auxo_core::{JobId, JobSpec, NewJob, QueueName, State, Token, When};
 use bytes::BytesMut;
@@ -437,6 +437,7 @@ fn our_own_commands_are_understood() {
         Command::Lease(Box::new(Ask {
             queues: vec![name("a"), name("b")],
             job: None,
+            pick: Pick::First,
             max,
             wait,
             ttr,

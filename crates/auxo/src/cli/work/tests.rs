@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auxo::core::engine::{Ask, Settle};
+use auxo::core::engine::{Ask, Pick, Settle};
 use auxo::core::job::Leased;
 use auxo::{Auxo, Outcome, QueueName};
 use tempfile::TempDir;
@@ -35,6 +35,7 @@ async fn begin() -> Begun {
     let ask = Ask {
         queues: vec![QueueName::new("q").unwrap()],
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: Duration::from_secs(10),
         ttr: None,

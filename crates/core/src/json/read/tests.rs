@@ -285,6 +285,10 @@ fn an_extend_and_a_lease_are_read() {
         (r#"{"queues":["-a"]}"#, "queues: queue name"),
         (r#"{"queues":["a"],"queue":"a"}"#, "queue: unknown field"),
         (r#"{"queues":["a"],"wait":-1}"#, "wait: expected a duration"),
+        (
+            r#"{"queues":["a"],"pick":"oldest"}"#,
+            "pick: expected one of first, most_urgent, not \"oldest\"",
+        ),
     ] {
         let error = refusal(read::ask(body.as_bytes()));
         assert!(error.message().contains(part), "{error}");

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::{read, write};
 use crate::engine::{
-    Action, Ask, Cursor, Extend, Filter, Message, Mode, Order, Outcome, Query, Retry, Settle,
+    Action, Ask, Cursor, Extend, Filter, Message, Mode, Order, Outcome, Pick, Query, Retry, Settle,
     Target,
 };
 use crate::job::{Backoff, Jitter, JobSpec, Key, OnDuplicate, Ttl};
@@ -81,10 +81,11 @@ fn a_push_arrives_byte_for_byte() {
 
 #[test]
 fn a_request_for_jobs_arrives_as_it_was_meant() {
-    for ttr in [None, Some(SECOND)] {
+    for (ttr, pick) in [(None, Pick::First), (Some(SECOND), Pick::MostUrgent)] {
         let ask = Ask {
             queues: vec![mail(), QueueName::new("b").unwrap()],
             job: None,
+            pick,
             max: 10,
             wait: Duration::from_millis(2500),
             ttr,

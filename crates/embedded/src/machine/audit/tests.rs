@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::clock::{Clock, ManualClock};
-use auxo_core::engine::{Ask, Outcome, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::time::Now;
 use auxo_core::{Code, JobSpec, NewJob};
 
@@ -114,6 +114,7 @@ fn lease_and_ack(machine: &mut Machine, now: Now) {
     let ask = Ask {
         queues: vec![job().queue],
         job: None,
+        pick: Pick::First,
         max: 50,
         wait: Duration::ZERO,
         ttr: None,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Extend, Outcome, Which};
+use auxo_core::engine::{Ask, Extend, Outcome, Pick, Which};
 use auxo_core::json::read::{self, Batch};
 use auxo_core::{Code, Error, JobId, NewJob, Token, text};
 use bytes::Bytes;
@@ -76,6 +76,7 @@ pub fn lease(reader: &mut Reader, args: Args<'_>) -> Result<Command, Reply> {
     let mut ask = Ask {
         queues: Vec::new(),
         job: None,
+        pick: Pick::First,
         max: 1,
         wait: Duration::ZERO,
         ttr: None,
