@@ -394,6 +394,7 @@ macro_rules! more {
                 expired_jobs_are_no_reason_to_choose_a_queue
                 a_fair_queue_offers_the_job_whose_turn_it_is
                 who_waits_gets_the_most_urgent_of_what_falls_due_at_once
+                calls_that_come_together_get_what_each_wants
                 who_waits_for_the_most_urgent_listens_to_all_its_queues
                 waiters_for_the_most_urgent_are_served_in_the_order_they_came
             }

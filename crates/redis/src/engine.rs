@@ -109,8 +109,8 @@ impl RedisEngine {
         &self.setup
     }
 
-    /// The ask in parts, each for the queues of one shard that stand together. Those of a queue that is spread begin with another
-    /// of its shards each time.
+    /// The ask in parts, each for the queues of one shard that stand together; who wants the most urgent has those of a shard in one
+    /// part, wherever they stand. Those of a queue that is spread begin with another of its shards each time.
     fn by_shard(&self, ask: &Ask) -> Vec<(u16, Ask)> {
         let turn = self.store.turns.fetch_add(1, Ordering::Relaxed);
         let mut parts: Vec<(u16, Ask)> = Vec::new();
@@ -119,9 +119,13 @@ impl RedisEngine {
             let first = turn % shards.len();
             shards.rotate_left(first);
             for shard in shards {
-                match parts.last_mut() {
-                    Some((last, part)) if *last == shard => part.queues.push(queue.clone()),
-                    _ => {
+                let open = match ask.pick {
+                    Pick::First => parts.last_mut().filter(|(last, _)| *last == shard),
+                    Pick::MostUrgent => parts.iter_mut().find(|(other, _)| *other == shard),
+                };
+                match open {
+                    Some((_, part)) => part.queues.push(queue.clone()),
+                    None => {
                         let part = Ask {
                             queues: vec![queue.clone()],
                             ..ask.clone()
@@ -190,7 +194,8 @@ impl RedisEngine {
     }
 
     /// Asks in one shard after the other for what is left to ask for, and does not wait. Once a queue has given some, its other
-    /// shards are asked for more, but no other queue. Also says why one could not be asked.
+    /// shards are asked for more, but no other queue; and not for the most urgent of several queues, for which more than the
+    /// others' next jobs would have to be known. Also says why one could not be asked.
     async fn fill(
         &self,
         parts: &[(u16, Ask)],
@@ -199,6 +204,9 @@ impl RedisEngine {
     ) -> (Vec<Leased>, Option<Error>) {
         let mut away = None;
         for (shard, part) in parts {
+            if part.pick == Pick::MostUrgent && !leased.is_empty() {
+                break;
+            }
             let mut now = Ask {
                 wait: Duration::ZERO,
                 ..part.clone()
@@ -298,8 +306,12 @@ impl Engine for RedisEngine {
             .await
     }
 
-    async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
+    async fn lease(&self, mut ask: Ask) -> Result<Vec<Leased>> {
         self.store.open()?;
+        if ask.queues.len() == 1 {
+            // That is the same, and those who ask for the same are served together.
+            ask.pick = Pick::First;
+        }
         if let Some(id) = ask.job {
             return lend::lend(&self.store, &self.desks, id, ask).await;
         }
@@ -312,7 +324,6 @@ impl Engine for RedisEngine {
             return desk.lease(&self.store, ask, false).await;
         }
         let until = self.store.clock.now().steady.plus(ask.wait);
-        let mut ask = ask;
         loop {
             if let Some(leased) = self.lease_where_known(&ask).await? {
                 return Ok(leased);

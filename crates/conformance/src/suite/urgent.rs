@@ -270,6 +270,32 @@ pub async fn who_waits_gets_the_most_urgent_of_what_falls_due_at_once(t: &Bench)
     assert_eq!(one_by_one(t, &[a, b, c], 3).await, [middle, low]);
 }
 
+/// Calls that come at once get each what it wants, and no job goes to two of them.
+pub async fn calls_that_come_together_get_what_each_wants(t: &Bench) {
+    let [a, b, _] = names();
+    let low = t.push_to(&a, urgency(9)).await;
+    let high = t.push_to(&b, urgency(0)).await;
+    let all = [a.clone(), b.clone()];
+    let call = |ask: Ask| {
+        let engine = t.engine.clone();
+        tokio::spawn(async move { ids(engine.lease(ask).await.expect("a lease")) })
+    };
+    let first = call(asking(&all, 1, ms(0)));
+    let urgent = call(urgently(asking(&all, 1, ms(0))));
+    assert_eq!(t.answer(first).await, [low]);
+    assert_eq!(t.answer(urgent).await, [high]);
+    let mut pushed = Vec::new();
+    for (queue, priority) in [(&b, 4), (&a, 3), (&b, 2), (&a, 1)] {
+        pushed.push(t.push_to(queue, urgency(priority)).await);
+    }
+    let mut got = Vec::new();
+    for task in [10, 1, 2, 10].map(|max| call(urgently(asking(&all, max, ms(0))))) {
+        got.extend(t.answer(task).await);
+    }
+    got.sort();
+    assert_eq!(got, pushed);
+}
+
 /// Whichever queue gets a job first serves who waits for the most urgent.
 pub async fn who_waits_for_the_most_urgent_listens_to_all_its_queues(t: &Bench) {
     let [a, b, c] = made(t).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auxo_core::engine::Ask;
+use auxo_core::engine::{Ask, Pick};
 use auxo_core::job::Leased;
 use auxo_core::time::Timestamp;
 use auxo_core::{Error, QueueName, Result};
@@ -156,7 +156,7 @@ async fn look(
     for group in groups(asks) {
         let (first, patient) = &group[0];
         let mut pack = Pack::default();
-        pack.flag(first.ttr.is_some())
+        pack.u8(how(first))
             .span(first.ttr.unwrap_or_default())
             .flag(*patient)
             .u16(first.queues.len())
@@ -176,10 +176,19 @@ async fn look(
     read(answer, sent + (sent.elapsed() / 2).min(TRIP))
 }
 
+/// The flags of an ask, see the script.
+fn how(ask: &Ask) -> u8 {
+    let pick = match ask.pick {
+        Pick::First => 0,
+        Pick::MostUrgent => 2,
+    };
+    u8::from(ask.ttr.is_some()) + pick
+}
+
 /// Those who ask for the same, one after the other: they are served in one go.
 fn groups(asks: &[(Ask, bool)]) -> impl Iterator<Item = &[(Ask, bool)]> {
     asks.chunk_by(|(a, a_waits), (b, b_waits)| {
-        a.queues == b.queues && a.ttr == b.ttr && a_waits == b_waits
+        a.queues == b.queues && a.pick == b.pick && a.ttr == b.ttr && a_waits == b_waits
     })
 }
 

@@ -4,8 +4,9 @@
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the process that asks   4 '1' to lend though schedules are due
 --       5 for queues that are spread and have a rate, what their homes allow: tokens:4 queue:1+ of each
---       then for those who ask for the same: fixed:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
---       the worker, and max random nonces of 8 bytes
+--       then for those who ask for the same: how:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
+--       the worker, and max random nonces of 8 bytes; how is 1 if all leases are as long as ttr says, plus 2 if the queue is to
+--       give whose next job is the most urgent, not the first that has one
 -- ->    the time in microseconds; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
 --       for those who ask together: how many jobs each got, and id, record and life of each job; and for each queue that is or
 --       was spread its name and its settings, with want_room:4 want_tokens:4 tokens:4 (left over) spare:1 (whether it could lend
@@ -186,37 +187,59 @@ local function lend_any(q, class, ask, batch, i)
   end
 end
 
+-- Lends the first due jobs of a priority, of a fair queue only one; says how many it took out of the line.
+local function serve_some(q, class, ask, most, lent)
+  local ids, times = chosen(q, class, math.min(most, 1000))
+  local count = #ids
+  if count == 0 then return 0 end
+  local records = redis.call('HMGET', K_JOBS, unpack(ids))
+  local lives = redis.call('HMGET', K_LIVES, unpack(ids))
+  local batch = { ids = ids, records = records, lives = lives, times = times, lent = lent, kept = {}, timers = {}, n = 0 }
+  local i = 1
+  while i <= count do
+    local next = q.fair and i or lend_fresh(q, class, ask, batch, i)
+    if next == i then
+      if records[i] then lend_any(q, class, ask, batch, i) end
+      next = i + 1
+    end
+    i = next
+  end
+  if q.fair then
+    redis.call('ZREM', line_of(q, class), ids[1])
+  else
+    redis.call('ZREMRANGEBYRANK', line_of(q, class), 0, count - 1)
+  end
+  if batch.n > 0 then
+    redis.call('HSET', K_LIVES, unpack(batch.kept))
+    redis.call('ZADD', K_TIMERS, unpack(batch.timers))
+  end
+  return count
+end
+
 -- Lends the first due jobs of a priority; says how many.
 local function serve_class(q, class, ask, most, lent)
   local before, given = lent.n, 0
   while given < most do
-    local ids, times = chosen(q, class, math.min(most - given, 1000))
-    local count = #ids
-    if count == 0 then return given end
-    local records = redis.call('HMGET', K_JOBS, unpack(ids))
-    local lives = redis.call('HMGET', K_LIVES, unpack(ids))
-    local batch = { ids = ids, records = records, lives = lives, times = times, lent = lent, kept = {}, timers = {}, n = 0 }
-    local i = 1
-    while i <= count do
-      local next = q.fair and i or lend_fresh(q, class, ask, batch, i)
-      if next == i then
-        if records[i] then lend_any(q, class, ask, batch, i) end
-        next = i + 1
-      end
-      i = next
-    end
-    if q.fair then
-      redis.call('ZREM', line_of(q, class), ids[1])
-    else
-      redis.call('ZREMRANGEBYRANK', line_of(q, class), 0, count - 1)
-    end
-    if batch.n > 0 then
-      redis.call('HSET', K_LIVES, unpack(batch.kept))
-      redis.call('ZADD', K_TIMERS, unpack(batch.timers))
-    end
+    if serve_some(q, class, ask, most - given, lent) == 0 then return given end
     given = (lent.n - before) / 3
   end
   return given
+end
+
+-- A priority of which no job waits any more is not looked at again.
+local function forget_empty(q, class)
+  if redis.call('EXISTS', line_of(q, class)) == 0 then redis.call('ZREM', K_CLASSES .. q.name, class) end
+end
+
+-- A queue has given so many jobs.
+local function pay(q, given)
+  if q.count and q.apart then
+    q.tokens = q.tokens - given
+  elseif q.count and given > 0 then
+    q.level = q.level - given * q.per
+    redis.call('HSET', K_QUEUE .. q.name, 'level', q.level, 'at', now)
+  end
+  q.given = (q.given or 0) + given
 end
 
 -- Lends what a queue may lend to those who ask together.
@@ -231,18 +254,96 @@ local function serve(q, ask, lent)
   end
   for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
     given = given + serve_class(q, class, ask, left - given, lent)
-    if redis.call('EXISTS', line_of(q, class)) == 0 then redis.call('ZREM', K_CLASSES .. q.name, class) end
+    forget_empty(q, class)
     if given == left then break end
   end
-  if q.count and q.apart then
-    q.tokens = q.tokens - given
-  elseif q.count and given > 0 then
-    q.level = q.level - given * q.per
-    redis.call('HSET', K_QUEUE .. q.name, 'level', q.level, 'at', now)
-  end
-  q.given = (q.given or 0) + given
+  pay(q, given)
   -- Who got some waits for no more, and does not go on to the next queue.
   if ask.members[ask.at].got > 0 then ask.at = ask.at + 1 end
+end
+
+-- Where a job stands among the next jobs of several queues.
+local function rank(class, score, id)
+  local high, low = struct.unpack('>I4I4', id)
+  return { tonumber(class), tonumber(score), high, low }
+end
+
+local function comes_before(a, b)
+  for i = 1, 4 do
+    if a[i] ~= b[i] then return a[i] < b[i] end
+  end
+  return false
+end
+
+-- The next job of a queue, if one is due. What stands before it and is not to be lent is taken out of the line.
+local function head_of(q)
+  for _, class in ipairs(redis.call('ZRANGE', K_CLASSES .. q.name, 0, -1)) do
+    local line = line_of(q, class)
+    local id = chosen(q, class, 1)[1]
+    while id do
+      local record = redis.call('HGET', K_JOBS, id)
+      local job = record and open(id, record, redis.call('HGET', K_LIVES, id))
+      if job and job.state == WAITING then
+        if job.expires == 0 or job.expires > now then
+          return { q = q, class = class, rank = rank(class, redis.call('ZSCORE', line, id), id) }
+        end
+        die(q, job, EXPIRE, EXPIRED, '', '')
+      elseif job and q.fair then
+        leave_group(q, class, group_id(job.group), id)
+      end
+      redis.call('ZREM', line, id)
+      id = chosen(q, class, 1)[1]
+    end
+    forget_empty(q, class)
+  end
+end
+
+-- How many jobs of a line, from its head on, come before the next one of another queue.
+local function ahead(head, rival, most)
+  if not rival or head.rank[1] < rival.rank[1] then return most end
+  local count, first = 0, redis.call('ZRANGE', line_of(head.q, head.class), 0, math.min(most, 1000) - 1, 'WITHSCORES')
+  while first[count * 2 + 1] and comes_before(rank(head.class, first[count * 2 + 2], first[count * 2 + 1]), rival.rank) do
+    count = count + 1
+  end
+  return count
+end
+
+-- Lends to who asks for the most urgent of several queues: from the one whose next job it is, up to where one of another queue
+-- comes first.
+local function serve_best(best, rival, ask, lent)
+  local q, given, before = best.q, 0, lent.n
+  local left = room(q, ask.members[ask.at].max)
+  repeat
+    local most = left - given
+    serve_some(q, best.class, ask, q.fair and 1 or ahead(best, rival, most), lent)
+    forget_empty(q, best.class)
+    given = (lent.n - before) / 3
+    best = given < left and head_of(q)
+  until not best or rival and not comes_before(best.rank, rival.rank)
+  pay(q, given)
+end
+
+-- Serves those who ask together for the most urgent, one after the other: after each, another queue may have it.
+local function serve_most_urgent(named, ask, lent)
+  while ask.at <= #ask.members do
+    local best, rival
+    for _, q in ipairs(named) do
+      local head
+      if room(q, 1) > 0 then
+        head = head_of(q)
+      elseif q.apart then
+        held_back(q, ask.members[ask.at].max)
+      end
+      if head and (not best or comes_before(head.rank, best.rank)) then
+        best, rival = head, best
+      elseif head and (not rival or comes_before(head.rank, rival.rank)) then
+        rival = head
+      end
+    end
+    if not best then return end
+    serve_best(best, rival, ask, lent)
+    ask.at = ask.at + 1
+  end
 end
 
 local again = 0
@@ -290,9 +391,9 @@ while tokens_at <= #ARGV[5] do
 end
 while at <= #ARGV do
   local ask = { at = 1, members = {} }
-  local fixed, waits, queues_asked, members
-  fixed, ask.ttr, waits, queues_asked, members = struct.unpack('>BI6BI2I2', ARGV[at])
-  if fixed == 0 then ask.ttr = nil end
+  local how, waits, queues_asked, members
+  how, ask.ttr, waits, queues_asked, members = struct.unpack('>BI6BI2I2', ARGV[at])
+  if not has(how, 1) then ask.ttr = nil end
   for i = at + 1, at + queues_asked do asked[ARGV[i]] = queue_of(ARGV[i]) end
   local first = at + queues_asked
   for i = 1, members do
@@ -300,9 +401,19 @@ while at <= #ARGV do
     ask.members[i] = { max = struct.unpack('>I4', head), worker = string.sub(head, 5), nonces = ARGV[first + i * 2], got = 0 }
   end
   local lent = { n = 0 }
-  for i = at + 1, at + queues_asked do
-    serve(asked[ARGV[i]], ask, lent)
-    if ask.at > members then break end
+  if has(how, 2) then
+    local named, seen = {}, {}
+    for i = at + 1, at + queues_asked do
+      -- A queue that is named twice is no rival of itself.
+      if not seen[ARGV[i]] then named[#named + 1] = asked[ARGV[i]] end
+      seen[ARGV[i]] = true
+    end
+    serve_most_urgent(named, ask, lent)
+  else
+    for i = at + 1, at + queues_asked do
+      serve(asked[ARGV[i]], ask, lent)
+      if ask.at > members then break end
+    end
   end
   if ask.at <= members and waits == 1 then
     for i = at + 1, at + queues_asked do

@@ -20,7 +20,7 @@ fn sentinels_keep_the_contract() {
     let set = SentinelSet::start();
     let url = set.url("?");
     let make = async || crate::store::beside(&url).await;
-    auxo_conformance::run_all!(make, restarts);
+    auxo_conformance::run_all!(make, restarts, together);
 }
 
 #[test]

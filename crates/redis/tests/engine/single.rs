@@ -2,4 +2,4 @@
 
 use crate::store::make;
 
-auxo_conformance::suite!(make, restarts);
+auxo_conformance::suite!(make, restarts, together);

@@ -43,6 +43,11 @@ pub async fn on(url: String, held: Held) -> Bench {
     open(url, ManualClock::at(1_700_000_000_000), held).await
 }
 
+/// A cluster has several unless its URL says otherwise.
+fn is_one_shard(url: &str) -> bool {
+    !(url.contains("shards=") || url.starts_with("redis+cluster:"))
+}
+
 fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
     Box::pin(async move {
         let options = Options {
@@ -56,7 +61,7 @@ fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
             engine: engine.clone(),
             clock,
             steady: false,
-            together: false,
+            together: is_one_shard(&url),
             reopen: Some(Arc::new(move || {
                 let (engine, url) = (engine.clone(), url.clone());
                 let (clock, held) = (again.clone(), held.clone());
