@@ -18,6 +18,7 @@ use crate::payload;
 pub struct Request {
     service: Arc<Service>,
     queues: Result<Vec<QueueName>>,
+    pick: Pick,
     max: u32,
     wait: Duration,
     ttr: Option<Duration>,
@@ -29,11 +30,19 @@ impl Request {
         Request {
             service,
             queues,
+            pick: Pick::First,
             max: 1,
             wait: Duration::ZERO,
             ttr: None,
             worker: "".into(),
         }
+    }
+
+    /// Leases from the queue whose next job is the most urgent (by priority, then due time, then age) instead of the first that
+    /// has any. [`many`](Request::many) then ends where the next job of another queue comes first: ask again for it.
+    pub fn most_urgent(mut self) -> Request {
+        self.pick = Pick::MostUrgent;
+        self
     }
 
     /// How many jobs [`many`](Request::many) returns at most. The default is 1.
@@ -66,12 +75,13 @@ impl Request {
         Ok(self.max(1).many().await?.into_iter().next())
     }
 
-    /// Leases up to [`max`](Request::max) jobs, all from the first queue that has any. None when none was due in time.
+    /// Leases up to [`max`](Request::max) jobs, all from the first queue that has any, or from the one with the
+    /// [most urgent](Request::most_urgent). None when none was due in time.
     pub async fn many(self) -> Result<Vec<Lease>> {
         let ask = Ask {
             queues: self.queues?,
             job: None,
-            pick: Pick::First,
+            pick: self.pick,
             max: self.max,
             wait: self.wait,
             ttr: self.ttr,

@@ -132,6 +132,29 @@ async fn the_first_queue_that_has_work_is_served() {
 }
 
 #[tokio::test]
+async fn the_queue_with_the_most_urgent_job_is_served_if_asked_for() {
+    let (auxo, _) = open();
+    push(&auxo).await;
+    let urgent = auxo.queue("urgent").unwrap();
+    for priority in [1, 2000] {
+        urgent
+            .job("y")
+            .unwrap()
+            .priority(priority)
+            .push()
+            .await
+            .unwrap();
+    }
+    let ask = || auxo.lease(["q", "urgent"]).most_urgent().max(10).many();
+    for (queue, priority) in [("urgent", 1), ("q", 1024), ("urgent", 2000)] {
+        let leases = ask().await.unwrap();
+        assert_eq!(leases.len(), 1);
+        let job = leases[0].job();
+        assert_eq!((job.queue.as_str(), job.priority), (queue, priority));
+    }
+}
+
+#[tokio::test]
 async fn each_end_of_a_lease_does_what_it_says() {
     let (auxo, clock) = open();
     let id = push(&auxo).await;

@@ -8,7 +8,7 @@ use auxo_core::{Error, JobId, Result, Timestamp, Token};
 
 use crate::jobs::{state, state_number};
 use crate::v1;
-use crate::value::{at, ms, need, queue, span, within, word};
+use crate::value::{at, choice, ms, need, queue, span, within, word};
 
 impl From<&Ask> for v1::LeaseRequest {
     fn from(ask: &Ask) -> v1::LeaseRequest {
@@ -19,8 +19,24 @@ impl From<&Ask> for v1::LeaseRequest {
             ttr_ms: ask.ttr.map(ms),
             worker: ask.worker.to_string(),
             job: ask.job.map(|id| id.0),
+            pick: pick_number(ask.pick),
         }
     }
+}
+
+fn pick_number(pick: Pick) -> i32 {
+    let pick = match pick {
+        Pick::First => v1::Pick::Unspecified,
+        Pick::MostUrgent => v1::Pick::MostUrgent,
+    };
+    pick.into()
+}
+
+fn pick(number: i32) -> Result<Pick> {
+    Ok(match choice("pick", number)? {
+        v1::Pick::Unspecified | v1::Pick::First => Pick::First,
+        v1::Pick::MostUrgent => Pick::MostUrgent,
+    })
 }
 
 impl TryFrom<v1::LeaseRequest> for Ask {
@@ -31,7 +47,7 @@ impl TryFrom<v1::LeaseRequest> for Ask {
         Ok(Ask {
             queues: queues.collect::<Result<_>>()?,
             job: ask.job.map(JobId),
-            pick: Pick::First,
+            pick: pick(ask.pick)?,
             max: ask.max.unwrap_or(1),
             wait: span(ask.wait_ms),
             ttr: ask.ttr_ms.map(span),

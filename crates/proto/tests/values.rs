@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Outcome, Retry, Settle};
+use auxo_core::engine::{Ask, Outcome, Pick, Retry, Settle};
 use auxo_core::job::{Backoff, Jitter, Key, OnDuplicate, Ttl};
-use auxo_core::{Error, JobId, JobSpec, Timestamp, Token, When};
+use auxo_core::{Error, JobId, JobSpec, QueueName, Timestamp, Token, When};
 use auxo_proto::v1;
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -142,6 +142,27 @@ fn every_outcome_comes_back_as_it_was() {
 }
 
 #[test]
+fn which_queue_gives_reads_back() {
+    for pick in Pick::ALL {
+        let ask = Ask {
+            queues: vec![QueueName::new("q").unwrap()],
+            job: None,
+            pick,
+            max: 3,
+            wait: Duration::from_secs(1),
+            ttr: None,
+            worker: "w".into(),
+        };
+        assert_eq!(Ask::try_from(v1::LeaseRequest::from(&ask)).unwrap(), ask);
+    }
+    let named = v1::LeaseRequest {
+        pick: v1::Pick::First.into(),
+        ..v1::LeaseRequest::default()
+    };
+    assert_eq!(Ask::try_from(named).unwrap().pick, Pick::First);
+}
+
+#[test]
 fn a_wrong_field_is_named() {
     let wrong = |spec: v1::JobSpec| JobSpec::try_from(spec).unwrap_err().message().to_owned();
     let policy = v1::JobSpec {
@@ -164,4 +185,10 @@ fn a_wrong_field_is_named() {
         ..v1::JobSpec::default()
     };
     assert!(wrong(late).starts_with("run_at_ms: "));
+    let pick = v1::LeaseRequest {
+        pick: 9,
+        ..v1::LeaseRequest::default()
+    };
+    let refusal = Ask::try_from(pick).unwrap_err();
+    assert_eq!(refusal.message(), "pick: 9 is no choice that is known");
 }

@@ -19,21 +19,26 @@ Examples:
   auxo lease mail
   auxo lease urgent mail --max 10 --wait 30s --worker \"$(hostname)\"
   auxo lease mail --ttr 10m --json
+  auxo lease mail images --most-urgent
   auxo lease --job 7527933355094966272
 
 Settle each job with its token (ack, fail, release, bury, snooze) before its deadline; otherwise
 it comes back. Exit code 1 if there was no job in time.";
 
-/// Take jobs from the first of the queues that has any.
+/// Take jobs from the first of the queues that has any, or the most urgent.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where to look, in this order.
+    /// Where to look; the first that has a due job gives.
     #[arg(required_unless_present = "job", value_name = "QUEUE", value_parser = args::queue)]
     queues: Vec<QueueName>,
     /// Take this very job, wherever it stands: one that is not due, or dead, is kicked first.
     #[arg(long, value_name = "ID", conflicts_with_all = ["queues", "max", "wait"])]
     job: Option<JobId>,
+    /// Take from the queue whose next job is the most urgent, instead of the first: by priority, then due time, then age.
+    /// There may be fewer jobs than --max, where the next one of another queue is more urgent.
+    #[arg(long, conflicts_with = "job")]
+    most_urgent: bool,
     /// How many jobs at most.
     #[arg(long, value_name = "N", allow_hyphen_values = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     max: u32,
@@ -53,7 +58,10 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let ask = Ask {
         queues: args.queues,
         job: args.job,
-        pick: Pick::First,
+        pick: match args.most_urgent {
+            true => Pick::MostUrgent,
+            false => Pick::First,
+        },
         max: args.max,
         wait: args.wait,
         ttr: args.ttr,

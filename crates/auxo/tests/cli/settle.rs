@@ -6,6 +6,7 @@ both! {
     a_job_goes_from_push_through_lease_to_done,
     a_lease_prints_the_token_for_people_too,
     a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data,
+    the_most_urgent_of_several_queues_is_leased_if_asked_for,
     an_unknown_or_used_token_is_answered_lease_lost,
     one_lost_token_does_not_keep_the_others_from_being_settled,
     a_failure_is_tried_again_until_the_tries_are_used_up,
@@ -58,6 +59,15 @@ fn a_lease_that_finds_nothing_ends_with_code_1_and_prints_no_data(shell: &Shell)
         let ran = shell.run(args);
         assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
         assert!(ran.err.contains("no job is due"));
+    }
+}
+
+fn the_most_urgent_of_several_queues_is_leased_if_asked_for(shell: &Shell) {
+    let low = shell.push(&["mail", "x", "--priority", "2"]);
+    let high = shell.push(&["images", "x", "--priority", "1"]);
+    for id in [high, low] {
+        let leased = shell.json(&["lease", "mail", "images", "--most-urgent"]);
+        assert_eq!(text(&leased[0]["id"]), id);
     }
 }
 

@@ -52,7 +52,7 @@ mod http {
         make(Over::Http).await
     }
 
-    auxo_conformance::suite!(served, restarts, steady);
+    auxo_conformance::suite!(served, restarts, steady, together);
 }
 
 mod grpc {
@@ -62,5 +62,5 @@ mod grpc {
         make(Over::Grpc).await
     }
 
-    auxo_conformance::suite!(served, restarts, steady);
+    auxo_conformance::suite!(served, restarts, steady, together);
 }

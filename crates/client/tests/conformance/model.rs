@@ -26,7 +26,7 @@ mod http {
         make(Over::Http).await
     }
 
-    auxo_conformance::suite!(served, steady);
+    auxo_conformance::suite!(served, steady, together);
 }
 
 mod grpc {
@@ -36,5 +36,5 @@ mod grpc {
         make(Over::Grpc).await
     }
 
-    auxo_conformance::suite!(served, steady);
+    auxo_conformance::suite!(served, steady, together);
 }

@@ -36,8 +36,8 @@ fn keeps_the_contract(over: Over) {
             clock,
             reopen: None,
             steady: false,
-            together: false,
+            together: true,
         }
     };
-    auxo_conformance::run_all!(make);
+    auxo_conformance::run_all!(make, together);
 }

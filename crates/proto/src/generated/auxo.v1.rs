@@ -522,7 +522,7 @@ pub mod steer_result {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaseRequest {
-    /// Where to look, in this order. Not beside `job`.
+    /// Where to look. Not beside `job`.
     #[prost(string, repeated, tag = "1")]
     pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// How many jobs at most, up to 1,000; one unless said.
@@ -541,6 +541,9 @@ pub struct LeaseRequest {
     /// nor its limits hold it back. It is not waited for.
     #[prost(uint64, optional, tag = "6")]
     pub job: ::core::option::Option<u64>,
+    /// Which of the queues gives. All jobs of an answer are of one queue.
+    #[prost(enumeration = "Pick", tag = "7")]
+    pub pick: i32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LeaseResponse {
@@ -748,7 +751,7 @@ pub struct WorkRequest {
 pub mod work_request {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Start {
-        /// Where to look, in this order: the first queue that has a job wins.
+        /// Where to look.
         #[prost(string, repeated, tag = "1")]
         pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
         /// The length of the leases, instead of each job's own.
@@ -757,6 +760,9 @@ pub mod work_request {
         /// The worker's name for itself.
         #[prost(string, tag = "3")]
         pub worker: ::prost::alloc::string::String,
+        /// Which of the queues gives the next job.
+        #[prost(enumeration = "super::Pick", tag = "4")]
+        pub pick: i32,
     }
 }
 /// What the server says in a Work stream. A message with nothing in it is a heartbeat.
@@ -1459,6 +1465,40 @@ impl DeadReason {
             "DEAD_REASON_VANISHED" => Some(Self::Vanished),
             "DEAD_REASON_BURIED" => Some(Self::Buried),
             "DEAD_REASON_EXPIRED" => Some(Self::Expired),
+            _ => None,
+        }
+    }
+}
+/// Which of several queues gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Pick {
+    /// As FIRST.
+    Unspecified = 0,
+    /// The first, in the order named, that has a due job.
+    First = 1,
+    /// The one whose next job is the most urgent: by priority, then due time, then age. More of its jobs follow as long as none of
+    /// another queue comes before them, so there may be fewer than `max` though more are due: ask again.
+    MostUrgent = 2,
+}
+impl Pick {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PICK_UNSPECIFIED",
+            Self::First => "PICK_FIRST",
+            Self::MostUrgent => "PICK_MOST_URGENT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PICK_UNSPECIFIED" => Some(Self::Unspecified),
+            "PICK_FIRST" => Some(Self::First),
+            "PICK_MOST_URGENT" => Some(Self::MostUrgent),
             _ => None,
         }
     }

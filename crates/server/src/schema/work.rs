@@ -8,11 +8,13 @@ use super::{Any, ItemError, Job, Span, State};
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
-    /// Where to look, in this order. Not beside `job`.
+    /// Where to look. Not beside `job`.
     queues: Option<Vec<String>>,
     /// This very job instead, wherever it stands: if it is not due or dead it is kicked first, and neither a pause of its queue
     /// nor its limits hold it back. It is not waited for.
     job: Option<String>,
+    /// Which of the queues gives: the first unless said. All jobs of an answer are of one queue.
+    pick: Option<Pick>,
     /// How many jobs at most: 1 unless said.
     max: Option<u32>,
     /// How long to wait when there are none: not at all unless said, 60s at most.
@@ -21,6 +23,17 @@ pub struct Ask {
     ttr: Option<Span>,
     /// The worker's name for itself.
     worker: Option<String>,
+}
+
+/// Which of several queues gives.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// The first, in the order named, that has a due job.
+    First,
+    /// The one whose next job is the most urgent: by priority, then due time, then age. More of its jobs follow as long as none of
+    /// another queue comes before them, so there may be fewer than `max` though more are due: ask again.
+    MostUrgent,
 }
 
 #[derive(ToSchema)]

@@ -205,6 +205,7 @@ pub fn start(queue: &str, credit: u32) -> v1::WorkRequest {
             queues: vec![queue.to_owned()],
             ttr_ms: None,
             worker: "ada".to_owned(),
+            pick: v1::Pick::Unspecified.into(),
         }),
         credit,
         ..v1::WorkRequest::default()

@@ -73,6 +73,33 @@ async fn jobs_come_as_far_as_there_is_credit_and_are_settled_in_the_stream() {
 }
 
 #[tokio::test]
+async fn a_stream_may_want_the_most_urgent_of_its_queues() {
+    let bench = Bench::start().await;
+    let mut jobs = Vec::new();
+    for (queue, priority) in [("mail", 5), ("images", 1), ("mail", 3), ("images", 4)] {
+        let mut one = job(queue, priority.to_string());
+        one.spec.as_mut().unwrap().priority = Some(priority);
+        jobs.push(one);
+    }
+    let pushed = within(bench.jobs().push(v1::PushRequest { jobs })).await;
+    pushed.unwrap();
+    let mut first = start("mail", 4);
+    let begun = first.start.as_mut().unwrap();
+    begun.queues.push("images".to_owned());
+    begun.pick = v1::Pick::MostUrgent.into();
+    let mut worker = Worker::with(&bench, first).await;
+    let got = worker.jobs(4).await;
+    let got = got.into_iter().map(|leased| leased.job.unwrap().payload);
+    assert_eq!(got.collect::<Vec<_>>(), ["1", "3", "4", "5"]);
+    // What is no choice is refused by its name.
+    let mut wrong = start("mail", 1);
+    wrong.start.as_mut().unwrap().pick = 9;
+    let mut refused = Worker::with(&bench, wrong).await;
+    let status = refused.next().await.unwrap_err();
+    assert!(status.message().starts_with("pick: "), "{status}");
+}
+
+#[tokio::test]
 async fn a_job_that_comes_later_is_sent_at_once() {
     let bench = Bench::start().await;
     let mut worker = Worker::start(&bench, "mail", 10).await;

@@ -63,6 +63,23 @@ async fn a_leased_job_comes_with_its_token_and_ends_with_an_ack() {
 }
 
 #[tokio::test]
+async fn a_lease_may_want_the_most_urgent_of_its_queues() {
+    let bench = Bench::start().await;
+    let low = bench.push("a", r#"{"priority":2}"#).await;
+    let high = bench.push("b", r#"{"priority":1}"#).await;
+    let ask = |pick: &str| format!(r#"{{"queues":["a","b"],"max":10,"pick":"{pick}"}}"#);
+    for (pick, id) in [("most_urgent", high), ("first", low)] {
+        let jobs = bench.call("POST", "/v1/lease", ask(pick)).await.json()["jobs"].clone();
+        assert_eq!(jobs.as_array().unwrap().len(), 1);
+        assert_eq!(jobs[0]["id"], json!(id));
+    }
+    let refused = bench.call("POST", "/v1/lease", ask("oldest")).await;
+    let message = refused.problem(400, "bad_request");
+    let known = "pick: expected one of first, most_urgent, not \"oldest\"";
+    assert_eq!(message, known);
+}
+
+#[tokio::test]
 async fn each_outcome_leads_where_it_should() {
     let bench = Bench::start().await;
     let table = [

@@ -433,11 +433,11 @@ fn our_own_commands_are_understood() {
             progress: progress.map(|text| text.to_owned().into()),
         }))
     };
-    let ask = |max, wait, ttr, worker: &str| {
+    let ask = |pick, max, wait, ttr, worker: &str| {
         Command::Lease(Box::new(Ask {
             queues: vec![name("a"), name("b")],
             job: None,
-            pick: Pick::First,
+            pick,
             max,
             wait,
             ttr,
@@ -452,11 +452,19 @@ fn our_own_commands_are_understood() {
     for (line, command) in [
         (
             "AUXO.LEASE FROM a b" as &str,
-            ask(1, Duration::ZERO, None, ""),
+            ask(Pick::First, 1, Duration::ZERO, None, ""),
+        ),
+        (
+            "AUXO.LEASE PICK most_urgent FROM a b",
+            ask(Pick::MostUrgent, 1, Duration::ZERO, None, ""),
+        ),
+        (
+            "auxo.lease pick FIRST from a b",
+            ask(Pick::First, 1, Duration::ZERO, None, ""),
         ),
         (
             "AUXO.LEASE MAX 5 WAIT 5s TTR 1m WORKER me FROM a b",
-            ask(5, seconds(5), Some(seconds(60)), "me"),
+            ask(Pick::First, 5, seconds(5), Some(seconds(60)), "me"),
         ),
         (
             &format!("AUXO.SETTLE {token} ack"),
@@ -625,7 +633,11 @@ fn what_is_wrong_is_answered_in_the_words_of_disque() {
         ),
         (
             "AUXO.LEASE a b",
-            "BAD_REQUEST a: is unknown; known are max, wait, ttr, worker, job, from",
+            "BAD_REQUEST a: is unknown; known are max, wait, ttr, worker, pick, job, from",
+        ),
+        (
+            "AUXO.LEASE PICK oldest FROM a",
+            "BAD_REQUEST pick: expected one of first, most_urgent, not \"oldest\"",
         ),
         ("AUXO.LEASE MAX 1 FROM", "BAD_REQUEST from: names no queue"),
         (

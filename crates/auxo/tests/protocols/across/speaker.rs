@@ -162,6 +162,7 @@ impl Grpc {
                 queues: vec![queue.to_owned()],
                 ttr_ms: None,
                 worker: "ada".to_owned(),
+                pick: v1::Pick::Unspecified.into(),
             }),
             credit,
             ..v1::WorkRequest::default()

@@ -217,6 +217,7 @@ impl Session {
             queues: start.queues,
             ttr_ms: start.ttr_ms,
             worker: start.worker,
+            pick: start.pick,
             ..v1::LeaseRequest::default()
         });
         let ask = ask.map_err(refused)?;

@@ -71,7 +71,7 @@ fn value(name: &str, argument: &[u8]) -> Result<Value, Reply> {
     Ok(json.unwrap_or_else(|| text.into()))
 }
 
-/// `AUXO.LEASE [MAX n] [WAIT time] [TTR time] [WORKER name] FROM queue …`, or `JOB id` instead of the queues
+/// `AUXO.LEASE [MAX n] [WAIT time] [TTR time] [WORKER name] [PICK first|most_urgent] FROM queue …`, or `JOB id` instead of the queues
 pub fn lease(reader: &mut Reader, args: Args<'_>) -> Result<Command, Reply> {
     let mut ask = Ask {
         queues: Vec::new(),
@@ -95,11 +95,16 @@ pub fn lease(reader: &mut Reader, args: Args<'_>) -> Result<Command, Reply> {
             "wait" => ask.wait = time()?,
             "ttr" => ask.ttr = Some(time()?),
             "job" => ask.job = Some(job_id(value)?),
+            "pick" => {
+                let word = String::from_utf8_lossy(value).to_ascii_lowercase();
+                let pick = word.parse::<Pick>();
+                ask.pick = pick.map_err(|error| wrong("pick", error.message()))?;
+            }
             "worker" => ask.worker = String::from_utf8_lossy(value).into(),
             _ => {
                 return Err(wrong(
                     &name,
-                    "is unknown; known are max, wait, ttr, worker, job, from",
+                    "is unknown; known are max, wait, ttr, worker, pick, job, from",
                 ));
             }
         }
