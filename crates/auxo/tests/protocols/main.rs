@@ -25,9 +25,9 @@ macro_rules! transcripts {
     };
 }
 
-const BEANSTALK: [(&str, &str); 21] = transcripts!("beanstalk":
+const BEANSTALK: [(&str, &str); 22] = transcripts!("beanstalk":
     "put", "put_wrong", "reserve", "reserve_job", "deadline", "delete", "release", "bury", "touch", "tubes", "peek", "kick", "stats_job",
-    "stats_tube", "stats", "list", "order", "gone", "pause", "pipeline", "wrong",
+    "stats_tube", "stats", "list", "order", "watched", "gone", "pause", "pipeline", "wrong",
 );
 
 #[test]

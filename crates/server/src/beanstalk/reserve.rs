@@ -117,7 +117,10 @@ impl Session {
         let mut ask = Ask {
             queues: queues.collect(),
             job: None,
-            pick: Pick::First,
+            pick: match self.watching.len() {
+                1 => Pick::First,
+                _ => Pick::MostUrgent,
+            },
             max: max as u32,
             wait,
             ttr: None,
