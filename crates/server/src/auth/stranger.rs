@@ -28,7 +28,7 @@ impl Default for Patience {
     fn default() -> Patience {
         Patience {
             connections: 1000,
-            each: 100,
+            each: 250,
             bytes: 4 << 10,
             time: Duration::from_secs(10),
             delay: Duration::from_secs(1),

@@ -176,7 +176,7 @@ async fn one_address_does_not_take_all_places_of_strangers() {
     let (bench, token, _dir) = guarded(Patience::default()).await;
     let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: localhost\r\n{token}\r\n\r\n");
     let mut strangers = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..Patience::default().each {
         strangers.push(bench.connect().await);
     }
     let mut one_more = bench.connect().await;
