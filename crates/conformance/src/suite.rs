@@ -193,6 +193,7 @@ macro_rules! all {
                 a_job_in_every_state_comes_through_a_move_as_it_was
                 counts_and_books_go_along
                 pages_of_a_move_show_every_job_once
+                a_cursor_of_another_queue_moves_nothing_of_it
                 leased_jobs_are_left_out_of_a_move
                 a_job_that_changed_since_it_was_read_stays
                 a_leased_or_unknown_job_does_not_depart

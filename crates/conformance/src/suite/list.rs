@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use auxo_core::engine::{Action, Cursor, Filter, Query, Which};
 use auxo_core::job::{Headers, OnDuplicate};
 use auxo_core::life::State;
-use auxo_core::passage::Departure;
 use auxo_core::time::When;
 use auxo_core::{Code, JobId, JobSpec};
 
@@ -65,26 +64,10 @@ pub async fn a_cursor_of_another_queue_shows_nothing_of_it(t: &Bench) {
             cursor,
             limit: 1,
         };
-        let departure = |queue, cursor| Departure {
-            queue: named(queue),
-            cursor,
-            limit: 1,
-        };
         let of_other = t.engine.list(query(other, None)).await.unwrap().next;
         assert!(of_other.is_some());
         if let Ok(page) = t.engine.list(query(own, of_other)).await {
             assert!(page.jobs.iter().all(|job| job.queue == named(own)));
-        }
-        let of_other = t
-            .engine
-            .passages(departure(other, None))
-            .await
-            .unwrap()
-            .next;
-        assert!(of_other.is_some());
-        if let Ok(page) = t.engine.passages(departure(own, of_other)).await {
-            let mut jobs = page.jobs.iter().map(|passage| &passage.job);
-            assert!(jobs.all(|job| job.queue == named(own)));
         }
     }
 }

@@ -226,6 +226,29 @@ pub async fn pages_of_a_move_show_every_job_once(t: &Bench) {
     assert_eq!(t.info().await.books.done, 20);
 }
 
+/// A cursor leads nowhere but on: who may move the jobs of one queue does not read those of another with it.
+pub async fn a_cursor_of_another_queue_moves_nothing_of_it(t: &Bench) {
+    for name in ["a", "b"] {
+        for _ in 0..3 {
+            t.push_to(&named(name), plain()).await;
+        }
+    }
+    for (own, other) in [("a", "b"), ("b", "a")] {
+        let departure = |queue, cursor| Departure {
+            queue: named(queue),
+            cursor,
+            limit: 1,
+        };
+        let first = t.engine.passages(departure(other, None)).await;
+        let of_other = first.expect("a page").next;
+        assert!(of_other.is_some());
+        if let Ok(page) = t.engine.passages(departure(own, of_other)).await {
+            let mut jobs = page.jobs.iter().map(|passage| &passage.job);
+            assert!(jobs.all(|job| job.queue == named(own)));
+        }
+    }
+}
+
 /// A job that a worker has is not for a move.
 pub async fn leased_jobs_are_left_out_of_a_move(t: &Bench) {
     t.push_many(2, plain()).await;
