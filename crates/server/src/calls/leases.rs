@@ -31,8 +31,9 @@ pub async fn lease(app: &App, caller: &Caller, mut ask: Ask) -> Result<Vec<Lease
     }
 }
 
-/// Room for the names of a call, if it waits.
+/// Room for the names of a call, if it waits. Too many are too many, though some of them may be the same.
 pub fn room_for_names(app: &App, caller: &Caller, ask: &mut Ask) -> Result<Option<Room>> {
+    app.service.limits().check_ask(ask)?;
     let holder = || Holder::of(Some(caller.identity()), caller.from());
     app.names.take(ask, holder)
 }

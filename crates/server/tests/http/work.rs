@@ -211,6 +211,11 @@ async fn a_name_takes_room_once_and_only_while_its_call_waits_and_nobody_has_it_
         bench.push("q0", "{}").await;
     }
     assert_eq!(lease(vec!["q0".into(); 1000], "60s").await.status, 200);
+    // Too many are refused, though they are the same.
+    for wait in ["60s", "0s"] {
+        let refused = lease(vec!["q0".into(); 1001], wait).await;
+        refused.problem(413, "too_large");
+    }
     assert_eq!(lease(distinct(1000), "0s").await.status, 200);
     assert_eq!(lease(distinct(100), "60s").await.status, 200);
     lease(distinct(101), "60s")
