@@ -470,6 +470,25 @@ async fn who_waits_with_a_token_that_is_revoked_is_told_and_gets_nothing() {
 }
 
 #[tokio::test]
+async fn one_getjob_takes_no_more_than_an_answer_has_room_for() {
+    let bench = Bench::new();
+    let body = bytes::Bytes::from(vec![b'x'; 500_000]);
+    for queue in ["a", "b"] {
+        let spec = auxo_core::JobSpec {
+            payload: body.clone(),
+            ..auxo_core::JobSpec::default()
+        };
+        let queue = QueueName::new(queue).unwrap();
+        let jobs = vec![NewJob { queue, spec }; 50];
+        bench.app.service.push(jobs).await.unwrap();
+    }
+    let mut client = bench.connect();
+    let got = lines(&mut client, "GETJOB NOHANG COUNT 1000 FROM a a b\r\n", 1).await;
+    let count: usize = got[0][1..].parse().unwrap();
+    assert!((1..=40).contains(&count), "{count}");
+}
+
+#[tokio::test]
 async fn to_call_off_a_job_that_one_was_not_given_is_an_operators_move() {
     let grants: [&[&str]; 2] = [&["push:q", "lease:q"], &["admin:*"]];
     let (mut settings, secrets, _, dir) = guarded_settings(&grants);
