@@ -40,6 +40,8 @@ options:
   --due N           how many jobs fall due within ten seconds (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
   --auxo PROGRAM    the server for `http`, `waiting`, `grpc`, `beanstalk` and `resp` (default: the program auxo beside this one)
+  --before PROGRAM  another build of it, measured in turn with the others in `beanstalk` and `resp`
+  --only TEXT       of `beanstalk` and `resp`, only what has this in its heading
   --peers DIR       where other queues are for the questions about Redis (default benches/peers)
   --aof WHEN        whether that Redis has an append-only file: no, everysec, or both in turn (default both)
   --segment MIB     the size of the engine's segments (default 64)";
@@ -90,6 +92,10 @@ pub struct Plan {
     pub segment: u64,
     /// The server's program.
     pub auxo: Option<PathBuf>,
+    /// Another build of it, to compare with.
+    pub before: Option<PathBuf>,
+    /// What the heading of a comparison must have in it.
+    pub only: String,
     /// Where other queues are.
     pub peers: PathBuf,
     /// What the Redis under test writes to the disk; one run for each.
@@ -115,6 +121,8 @@ impl Plan {
             idle: Duration::from_secs(10),
             segment: 64 << 20,
             auxo: None,
+            before: None,
+            only: String::new(),
             peers: PathBuf::from("benches/peers"),
             aof: vec![Persistence::Off, Persistence::EverySecond],
             part: None,
@@ -144,6 +152,8 @@ impl Plan {
                 "--idle" => plan.idle = span(&arg, &value)?,
                 "--segment" => plan.segment = number::<u64>(&arg, &value)? << 20,
                 "--auxo" => plan.auxo = Some(value.into()),
+                "--before" => plan.before = Some(value.into()),
+                "--only" => plan.only = value,
                 "--peers" => plan.peers = value.into(),
                 "--aof" => plan.aof = aof(&value)?,
                 "--part" => plan.part = Some(value),

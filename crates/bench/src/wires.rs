@@ -50,10 +50,11 @@ pub fn run_beanstalk(plan: &Plan) -> Result<()> {
         case(Work::Put, 64, 1, 12.0),
         case(Work::Cycle, 64, 1, 12.0),
     ];
-    let sides = [
+    let sides = sides(
+        plan,
         (Kind::Beanstalkd, Tongue::Beanstalk),
-        (Kind::Auxo, Tongue::Beanstalk),
-    ];
+        Tongue::Beanstalk,
+    );
     for payload in [100, 1024] {
         compare(plan, &sides, Sync::Written, payload, &written)?;
         compare(plan, &sides, Sync::Synced, payload, &synced)?;
@@ -75,7 +76,7 @@ pub fn run_resp(plan: &Plan) -> Result<()> {
         case(Work::Put, 64, 1, 1.5),
         case(Work::Cycle, 64, 1, 1.5),
     ];
-    let sides = [(Kind::Redis, Tongue::Lists), (Kind::Auxo, Tongue::Disque)];
+    let sides = sides(plan, (Kind::Redis, Tongue::Lists), Tongue::Disque);
     for payload in [100, 1024] {
         compare(plan, &sides, Sync::Written, payload, &written)?;
         compare(plan, &sides, Sync::Synced, payload, &synced)?;
@@ -84,17 +85,23 @@ pub fn run_resp(plan: &Plan) -> Result<()> {
     due::weigh(plan, &sides)
 }
 
-/// Both sides in turn, each on a new store.
-fn compare(
-    plan: &Plan,
-    sides: &[(Kind, Tongue); 2],
-    sync: Sync,
-    payload: usize,
-    cases: &[Case],
-) -> Result<()> {
+/// A server, and what is spoken to it.
+type Side = (Kind, Tongue);
+
+/// The other server, ours, and another build of ours if there is one.
+fn sides(plan: &Plan, other: Side, ours: Tongue) -> Vec<Side> {
+    let before = plan.before.as_ref().map(|_| (Kind::Before, ours));
+    [other, (Kind::Auxo, ours)]
+        .into_iter()
+        .chain(before)
+        .collect()
+}
+
+/// All sides in turn, each on a new store.
+fn compare(plan: &Plan, sides: &[Side], sync: Sync, payload: usize, cases: &[Case]) -> Result<()> {
     let dir = tempfile::tempdir_in(&plan.dir)?;
     for case in cases {
-        heading(&format!(
+        let title = format!(
             "{}: {} of {payload} B, {} connections, {} at once on each, {sync}",
             sides[1].1,
             case.work,
@@ -104,8 +111,12 @@ fn compare(
             } else {
                 case.depth.to_string()
             },
-        ));
-        let mut rounds: [Vec<Load>; 2] = Default::default();
+        );
+        if !title.contains(&plan.only) {
+            continue;
+        }
+        heading(&title);
+        let mut rounds: Vec<Vec<Load>> = sides.iter().map(|_| Vec::new()).collect();
         for round in 0..plan.rounds {
             for (side, (kind, tongue)) in sides.iter().enumerate() {
                 let place = dir.path().join(format!("{side}-{round}"));
@@ -118,14 +129,16 @@ fn compare(
             }
         }
         print(sides, &rounds);
-        let ratios = rounds[1].iter().zip(&rounds[0]);
-        let ratio = median(
-            ratios
-                .map(|(ours, other)| ours.rate() / other.rate())
-                .collect(),
-        );
         let what = format!("{} of {}", sides[1].0, sides[0].0);
-        verdict(&what, ratio, "", Aim::AtLeast(case.aim));
+        verdict(
+            &what,
+            ratio(&rounds[1], &rounds[0]),
+            "",
+            Aim::AtLeast(case.aim),
+        );
+        if let Some(before) = rounds.get(2) {
+            println!("  auxo of auxo before: {:.3}", ratio(&rounds[1], before));
+        }
         if case.depth > 1 && matches!(case.work, Work::Cycle) {
             let cpu = median(rounds[1].iter().map(Load::server_us).collect());
             verdict("server CPU of a cycle", cpu, " us", Aim::AtMost(6.0));
@@ -134,7 +147,17 @@ fn compare(
     Ok(())
 }
 
-fn print(sides: &[(Kind, Tongue); 2], rounds: &[Vec<Load>; 2]) {
+/// The median of what the rounds of one side are of those of another.
+fn ratio(ours: &[Load], others: &[Load]) -> f64 {
+    let rounds = ours.iter().zip(others);
+    median(
+        rounds
+            .map(|(one, other)| one.rate() / other.rate())
+            .collect(),
+    )
+}
+
+fn print(sides: &[Side], rounds: &[Vec<Load>]) {
     println!(
         "  {:<20} {:>12} {:>14} {:>14}",
         "side", "per second", "client us each", "server us each"

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::spawn_local;
 
-use super::below;
 use super::peer::{Kind, Peer, Sync};
 use super::tongue::Tongue;
 use super::work::Talk;
+use super::{Side, below};
 use crate::http::{RATE, Times, arrived, medians, on_wire, sorted, wall};
 use crate::table::{Aim, heading, verdict};
 use crate::{Plan, Result};
@@ -27,13 +27,28 @@ const IDLE: usize = 9_000;
 const BACKLOG: usize = 1_000_000;
 
 /// Prints how soon, and how late.
-pub fn run(plan: &Plan, sides: &[(Kind, Tongue); 2]) -> Result<()> {
+pub fn run(plan: &Plan, sides: &[Side]) -> Result<()> {
     let dir = below(plan)?;
-    heading(&format!(
+    run_soon(plan, &dir.path().join("soon"), sides)?;
+    // Lists know no delay.
+    let sides: Vec<Side> = sides
+        .iter()
+        .copied()
+        .filter(|side| side.1 != Tongue::Lists)
+        .collect();
+    run_late(plan, &dir.path().join("due"), &sides)
+}
+
+fn run_soon(plan: &Plan, dir: &Path, sides: &[Side]) -> Result<()> {
+    let title = format!(
         "{}: from put to taken, {RATE} jobs/s, {CONSUMERS} connections waiting, answered when written, {} rounds",
         sides[1].1, plan.rounds
-    ));
-    let rounds = in_turns(plan, &dir.path().join("soon"), sides, soon)?;
+    );
+    if !title.contains(&plan.only) {
+        return Ok(());
+    }
+    heading(&title);
+    let rounds = in_turns(plan, dir, sides, soon)?;
     for ((kind, _), rounds) in sides.iter().zip(&rounds) {
         let part = medians(rounds);
         println!(
@@ -45,17 +60,19 @@ pub fn run(plan: &Plan, sides: &[(Kind, Tongue); 2]) -> Result<()> {
     let part = medians(&rounds[1]);
     verdict("p50", part(0.5) * 1e3, " us", Aim::AtMost(110.0));
     verdict("p99", part(0.99), " ms", Aim::AtMost(1.0));
-    // Lists know no delay.
-    let sides: Vec<_> = sides
-        .iter()
-        .copied()
-        .filter(|side| side.1 != Tongue::Lists)
-        .collect();
-    heading(&format!(
+    Ok(())
+}
+
+fn run_late(plan: &Plan, dir: &Path, sides: &[Side]) -> Result<()> {
+    let title = format!(
         "{}: {} jobs that fall due within 10 s, {CONSUMERS} connections waiting, {} rounds",
         sides[0].1, plan.due, plan.rounds
-    ));
-    let rounds = in_turns(plan, &dir.path().join("due"), &sides, late)?;
+    );
+    if !title.contains(&plan.only) {
+        return Ok(());
+    }
+    heading(&title);
+    let rounds = in_turns(plan, dir, sides, late)?;
     for ((kind, _), rounds) in sides.iter().zip(&rounds) {
         let part = medians(rounds);
         let early = rounds.iter().flatten().filter(|late| **late < 0.0).count();
@@ -80,7 +97,7 @@ type Measure = fn(&Plan, &Peer, Tongue) -> Result<Vec<f64>>;
 fn in_turns(
     plan: &Plan,
     dir: &Path,
-    sides: &[(Kind, Tongue)],
+    sides: &[Side],
     measure: Measure,
 ) -> Result<Vec<Vec<Vec<f64>>>> {
     let mut rounds = vec![Vec::new(); sides.len()];
@@ -195,17 +212,21 @@ fn consume(address: SocketAddr, tongue: Tongue, count: u64, told: impl Fn(u64) +
 }
 
 /// Prints what idle connections, and jobs that wait, take of memory.
-pub fn weigh(plan: &Plan, sides: &[(Kind, Tongue); 2]) -> Result<()> {
+pub fn weigh(plan: &Plan, sides: &[Side]) -> Result<()> {
+    let title = format!(
+        "{}: memory of {IDLE} idle connections, and of {BACKLOG} waiting jobs of 100 B",
+        sides[1].1
+    );
+    if !title.contains(&plan.only) {
+        return Ok(());
+    }
+    heading(&title);
     let limit = getrlimit(Resource::Nofile);
     let all = Rlimit {
         current: limit.maximum,
         ..limit
     };
     setrlimit(Resource::Nofile, all)?;
-    heading(&format!(
-        "{}: memory of {IDLE} idle connections, and of {BACKLOG} waiting jobs of 100 B",
-        sides[1].1
-    ));
     let dir = below(plan)?;
     for (side, (kind, tongue)) in sides.iter().enumerate() {
         // Each on a server of its own: what connections leave behind, jobs would take.

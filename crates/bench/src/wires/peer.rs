@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Auxo,
+    /// Another build of the same.
+    Before,
     Beanstalkd,
     Redis,
 }
@@ -25,6 +27,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Kind::Auxo => "auxo",
+            Kind::Before => "auxo before",
             Kind::Beanstalkd => "beanstalkd",
             Kind::Redis => "redis",
         })
@@ -58,7 +61,11 @@ pub struct Peer {
 impl Peer {
     pub fn start(plan: &Plan, kind: Kind, tongue: Tongue, dir: &Path, sync: Sync) -> Result<Peer> {
         match kind {
-            Kind::Auxo => Peer::auxo(plan, tongue, dir, sync),
+            Kind::Auxo => Peer::auxo(&plan.auxo()?, tongue, dir, sync),
+            Kind::Before => {
+                let program = plan.before.as_ref().ok_or("there is no other build")?;
+                Peer::auxo(program, tongue, dir, sync)
+            }
             Kind::Beanstalkd => {
                 let sync: &[&str] = match sync {
                     Sync::Written => &["-F"],
@@ -84,7 +91,7 @@ impl Peer {
         }
     }
 
-    fn auxo(plan: &Plan, tongue: Tongue, dir: &Path, sync: Sync) -> Result<Peer> {
+    fn auxo(program: &Path, tongue: Tongue, dir: &Path, sync: Sync) -> Result<Peer> {
         let sync = match sync {
             Sync::Written => "os",
             Sync::Synced => "always",
@@ -93,7 +100,7 @@ impl Peer {
             Tongue::Beanstalk => ("beanstalk", "resp"),
             Tongue::Disque | Tongue::Lists => ("resp", "beanstalk"),
         };
-        let mut child = Command::new(plan.auxo()?)
+        let mut child = Command::new(program)
             .args(["serve", "--http", "127.0.0.1:0", "--sync", sync])
             .args([&format!("--{flag}"), "127.0.0.1:0"])
             .args([&format!("--{other}"), "off"])
