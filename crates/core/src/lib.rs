@@ -2,13 +2,15 @@
 //!
 //! [`job`] says what a job is, [`life`] which moves it may make, [`retry`] what a failure leads to, [`bucket`] how a rate is
 //! kept, and [`engine`] what every store must promise. [`service`] stands between callers and an engine: it holds them to the
-//! [`limits`], counts, and [`explain`]s why a job is not running. [`json`] and [`text`] are how values are written.
+//! [`limits`], counts, and [`explain`]s why a job is not running. [`json`] and [`text`] are how values are written,
+//! [`errand`] how an engine answers many callers at once.
 //! Times are arguments or come from a [`clock`], so that a test passes a year in a microsecond.
 
 pub mod bucket;
 pub mod clock;
 pub mod contents;
 pub mod engine;
+pub mod errand;
 pub mod error;
 pub mod event;
 pub mod explain;

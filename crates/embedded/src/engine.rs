@@ -40,7 +40,7 @@ use auxo_core::{Code, Engine, Error, NewJob, QueueName, Result};
 use hashbrown::HashMap;
 use tokio::sync::{broadcast, oneshot};
 
-use self::inbox::{Call, Inbox, Taken, Wants};
+use self::inbox::{Call, Caller, Inbox, Taken, Wants};
 use self::writer::{Batch, Waiting, Writer};
 use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
@@ -203,7 +203,7 @@ struct Core {
     inbox: Arc<Inbox>,
     writer: Writer,
     notices: broadcast::Sender<Notice>,
-    callers: HashMap<Ticket, oneshot::Sender<Result<Reply>>>,
+    callers: HashMap<Ticket, Caller>,
 }
 
 /// The core, for whoever has something for it to do; gone when the store is closed.
@@ -303,10 +303,10 @@ impl Core {
                     ticket,
                     op,
                     units: held,
-                    answer,
+                    caller,
                 } => {
                     units += held;
-                    self.callers.insert(ticket, answer);
+                    self.callers.insert(ticket, caller);
                     machine.apply(ticket, *op, now);
                 }
                 Call::Abandon(ticket) => {

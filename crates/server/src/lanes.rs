@@ -3,7 +3,7 @@
 //! Where a request takes a few microseconds, what costs is not the request but threads that wake each other for it: a runtime
 //! of several threads hands tasks from one to the next, and each hand-over is two system calls and often another core that has to
 //! wake up. A connection here stays with its thread. What several connections have sent is read in one go, their calls go to the engine
-//! together, and their answers go out one behind the other. Half of the cores have such a thread; the others are for HTTP,
+//! together, and their answers come from there in one go and go out one behind the other. Half of the cores have such a thread; the others are for HTTP,
 //! where a request is more work, for the disk, and for the clients if they are here.
 
 use std::cell::Cell;
@@ -11,6 +11,7 @@ use std::io;
 use std::num::NonZero;
 use std::thread;
 
+use auxo_core::errand;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -53,6 +54,7 @@ impl Lane {
         thread::Builder::new()
             .name("auxo-lane".to_owned())
             .spawn(move || {
+                runtime.spawn(errand::run());
                 // Nothing is ever sent: it ends when the other side is dropped.
                 let _ = runtime.block_on(closed);
             })?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use auxo_core::clock::Clock;
 use auxo_core::engine::Outcome;
+use auxo_core::errand::Runner;
 use auxo_core::job::Leased;
 use auxo_core::passage::{Adoption, Step};
 use auxo_core::{Error, Result, Timestamp, Token};
@@ -24,12 +25,37 @@ pub enum Call {
         ticket: Ticket,
         op: Box<Op>,
         units: usize,
-        answer: oneshot::Sender<Result<Reply>>,
+        caller: Caller,
     },
     /// Nobody waits for this call any more.
     Abandon(Ticket),
     /// These were lent to a call that nobody waits for any more.
     GiveBack(Vec<Token>),
+}
+
+/// Who waits for an answer.
+pub struct Caller {
+    answer: oneshot::Sender<Result<Reply>>,
+    /// The thread that it waits on, if that runs errands.
+    home: Option<Arc<Runner>>,
+}
+
+impl Caller {
+    /// One that waits on this thread.
+    pub fn here(answer: oneshot::Sender<Result<Reply>>) -> Caller {
+        let home = Runner::here();
+        Caller { answer, home }
+    }
+
+    /// The thread that it waits on, if that runs errands and is not this one.
+    pub fn far_home(&self) -> Option<&Arc<Runner>> {
+        self.home.as_ref().filter(|home| !home.is_here())
+    }
+
+    /// Gives an answer that nobody misses.
+    pub fn refuse(self, reply: Result<Reply>) {
+        let _ = self.answer.send(reply);
+    }
 }
 
 type Closer = oneshot::Sender<Result<()>>;
@@ -122,7 +148,7 @@ impl Inbox {
             ticket,
             op: Box::new(op),
             units,
-            answer,
+            caller: Caller::here(answer),
         };
         if light {
             let mut state = self.lock();
@@ -306,8 +332,8 @@ impl Inbox {
     }
 
     /// Gives an answer. Jobs that were lent to somebody who has gone are taken back.
-    pub fn answer(&self, caller: oneshot::Sender<Result<Reply>>, reply: Result<Reply>) {
-        if let Err(Ok(Reply::Lease(leased))) = caller.send(reply) {
+    pub fn answer(&self, caller: Caller, reply: Result<Reply>) {
+        if let Err(Ok(Reply::Lease(leased))) = caller.answer.send(reply) {
             self.give_back(leased);
         }
     }

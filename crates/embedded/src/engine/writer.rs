@@ -12,10 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use auxo_core::{Code, Error, Result};
-use tokio::sync::oneshot;
 
 use super::company::Company;
-use super::inbox::Inbox;
+use super::inbox::{Caller, Inbox};
 use super::{OnPanic, maintain, spawn};
 use crate::disk::{Disk, DiskFile};
 use crate::log::Write;
@@ -26,7 +25,7 @@ use crate::record::Position;
 
 /// An answer that waits for the disk.
 pub struct Waiting {
-    pub caller: oneshot::Sender<Result<Reply>>,
+    pub caller: Caller,
     pub reply: Result<Reply>,
     pub after: After,
 }
@@ -162,9 +161,7 @@ impl Writer {
         } else {
             self.dirty(&writes, Vec::new());
         }
-        for one in waiting {
-            self.inbox.answer(one.caller, one.reply);
-        }
+        answer(&self.inbox, waiting);
         for task in tasks {
             // The maintenance thread ends when this one does.
             let _ = self.tasks.as_ref().map(|queue| queue.send(task));
@@ -376,9 +373,7 @@ impl Syncer {
         let others = self.shared.lock().waiting.len();
         self.company
             .synced(self.last - began, waiting.len(), others);
-        for one in waiting {
-            self.inbox.answer(one.caller, one.reply);
-        }
+        answer(&self.inbox, waiting);
     }
 
     fn sync_all(
@@ -420,6 +415,70 @@ fn refuse(waiting: Vec<Waiting>) {
             Ok(_) => Err(Error::new(Code::UnknownOutcome, message)),
             refused => refused,
         };
-        let _ = one.caller.send(reply);
+        one.caller.refuse(reply);
+    }
+}
+
+/// Gives answers. Those who wait on one thread get theirs together, so that it is woken once.
+fn answer(inbox: &Arc<Inbox>, mut waiting: Vec<Waiting>) {
+    while let Some(home) = waiting
+        .iter()
+        .find_map(|one| one.caller.far_home())
+        .cloned()
+    {
+        let is_there = |one: &mut Waiting| {
+            let home_of = one.caller.far_home();
+            home_of.is_some_and(|there| Arc::ptr_eq(there, &home))
+        };
+        let bundle: Vec<Waiting> = waiting.extract_if(.., is_there).collect();
+        let inbox = inbox.clone();
+        if bundle.len() == 1 {
+            answer_each(&inbox, bundle);
+        } else {
+            home.run(Box::new(move || answer_each(&inbox, bundle)));
+        }
+    }
+    answer_each(inbox, waiting);
+}
+
+fn answer_each(inbox: &Inbox, waiting: Vec<Waiting>) {
+    for one in waiting {
+        inbox.answer(one.caller, one.reply);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auxo_core::errand;
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn callers_on_a_thread_that_runs_errands_are_told_by_that_thread_and_all_at_once() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let (waiting, mut answers): (Vec<_>, Vec<_>) = runtime.block_on(async {
+            tokio::spawn(errand::run());
+            tokio::task::yield_now().await;
+            let caller = |_| {
+                let (answer, told) = oneshot::channel();
+                let one = Waiting {
+                    caller: Caller::here(answer),
+                    reply: Ok(Reply::Change),
+                    after: After::Synced,
+                };
+                (one, told)
+            };
+            (0..3).map(caller).unzip()
+        });
+        let syncs = thread::spawn(move || answer(&Inbox::new(), waiting));
+        syncs.join().expect("no panic");
+        // The thread that has the answers has woken nobody; the one that the callers are on has not come to it yet.
+        assert!(answers.iter_mut().all(|told| told.try_recv().is_err()));
+        runtime.block_on(tokio::task::yield_now());
+        for told in &mut answers {
+            assert!(matches!(told.try_recv(), Ok(Ok(Reply::Change))));
+        }
     }
 }
