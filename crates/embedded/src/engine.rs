@@ -45,7 +45,7 @@ use self::writer::{Batch, Waiting, Writer};
 use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
 use crate::machine::{After, Machine, Op, Reply, Settings, Task, Ticket};
-use crate::options::Options;
+use crate::options::{Options, Sync};
 
 /// How many notices a watcher may lag behind before it misses some.
 const NOTICES: usize = 4096;
@@ -83,6 +83,7 @@ impl Embedded {
             segment_size: options.segment_size,
             node: Arc::from(options.node.as_str()),
             max_queues: options.max_queues,
+            pave: options.sync == Sync::Always,
         };
         let dice = options.seed.map_or_else(Dice::system, Dice::seeded);
         let machine = Machine::open(disk.clone(), settings, dice)?;

@@ -18,6 +18,7 @@ mod machine;
 mod mark;
 mod options;
 mod record;
+mod road;
 mod salvage;
 mod sealed;
 mod segment;

@@ -16,6 +16,7 @@ use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::index::{Index, Pages};
 use crate::record::{self, Framer, Place, Position, Put, Record, Stored};
+use crate::road::Road;
 use crate::segment::{Blank, Finder, Segment, log_name, spill};
 use crate::stream::Spot;
 
@@ -48,6 +49,8 @@ pub struct Log {
     pub active: u32,
     /// The next segment, ready to be used.
     pub blank: Option<Blank>,
+    /// The active segment's file, if this process made it anew.
+    pub road: Option<Arc<Road>>,
     segment_size: u64,
     framer: Framer,
     /// How many records the group being built has.
@@ -72,6 +75,7 @@ impl Log {
             segments: BTreeMap::new(),
             active: 0,
             blank: None,
+            road: None,
             segment_size,
             framer: Framer::new(0, 0),
             group: 0,
@@ -199,6 +203,7 @@ impl Log {
         self.append(&Record::Seal);
         let last = self.commit(synced, at);
         let (number, salt) = (blank.number, blank.salt);
+        self.road = blank.road;
         let segment = Segment::new(number, blank.file, salt);
         let start = segment.len;
         self.segments.insert(number, segment);

@@ -134,6 +134,8 @@ pub struct Settings {
     pub node: Arc<str>,
     /// The most queues there may be.
     pub max_queues: u32,
+    /// Whether zeros are laid in front of the log: syncs are quicker then, which is for those who wait for them.
+    pub pave: bool,
 }
 
 /// A step that may find the disk in trouble.

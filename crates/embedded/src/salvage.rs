@@ -224,6 +224,7 @@ impl Wreck {
             segment_size: options.segment_size,
             node: Arc::from("salvage"),
             max_queues: options.max_queues,
+            pave: false,
         };
         let mut machine = Machine::open(target.clone(), settings, Dice::system())?;
         let now = Now::at(self.survey.stamp().max(1));

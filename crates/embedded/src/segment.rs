@@ -9,6 +9,7 @@ use crate::codec::{Reader, Writer};
 use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile, once_failed_always_failed, read_exact_at};
 use crate::index::Index;
+use crate::road::Road;
 
 /// The bytes in front of a segment's first record.
 pub const HEADER: u32 = 32;
@@ -102,6 +103,8 @@ pub struct Blank {
     pub number: u32,
     pub salt: u32,
     pub file: Arc<dyn DiskFile>,
+    /// The same file, if it is a new one.
+    pub road: Option<Arc<Road>>,
 }
 
 impl Blank {
@@ -125,13 +128,20 @@ impl Blank {
             None => disk.create(&name)?,
         };
         let file = once_failed_always_failed(file);
+        let road = old.is_none().then(|| Road::new(file.clone()));
+        let file = road.clone().map_or(file, |road| road);
         if file.len()? < size {
             file.allocate(size)?;
         }
         file.write_at(0, &header(number, salt))?;
         file.sync()?;
         disk.sync_dir()?;
-        Ok(Blank { number, salt, file })
+        Ok(Blank {
+            number,
+            salt,
+            file,
+            road,
+        })
     }
 }
 

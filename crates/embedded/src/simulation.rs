@@ -15,6 +15,7 @@ mod ahead;
 mod full;
 mod long_audit;
 mod mend;
+mod paved;
 mod power;
 mod rot;
 mod seeds;

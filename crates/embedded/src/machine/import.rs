@@ -44,6 +44,7 @@ impl Survey {
             segment_size: 0,
             node: "".into(),
             max_queues: u32::MAX,
+            pave: false,
         };
         let nothing = std::sync::Arc::new(crate::disk::SimDisk::new());
         let mut machine = Machine::blank(Log::new(nothing, 0), settings, Dice::seeded(0));

@@ -618,6 +618,7 @@ mod tests {
             segment_size: 64 << 10,
             node: Arc::from(""),
             max_queues: 10,
+            pave: false,
         };
         let disk = Arc::new(SimDisk::new());
         let machine = Machine::open(disk, settings, Dice::seeded(1)).expect("a new store");

@@ -143,6 +143,7 @@ impl Machine {
         let salt = self.dice.roll() as u32;
         let blank = Blank::make(&*self.log.disk, 1, salt, self.settings.segment_size, None)
             .map_err(|error| Trouble::io(log_name(1), error))?;
+        self.log.road = blank.road;
         self.log
             .segments
             .insert(1, Segment::new(1, blank.file, salt));

@@ -22,7 +22,7 @@ use crate::damage::Trouble;
 use crate::disk::DiskFile;
 use crate::record::Position;
 use crate::sealed::Sealed;
-use crate::segment::{Finder, index_name, log_name};
+use crate::segment::{Finder, index_name, log_name, spill};
 
 pub const CHECKPOINT: &str = "checkpoint";
 /// A segment's file in waiting, for when the disk is full. Leases and acks leave nothing behind that is needed for long: a
@@ -49,6 +49,7 @@ pub struct Upkeep {
     refused_until: Option<u64>,
     /// How much space the next checkpoint may need.
     ballast: u64,
+    paving: bool,
     /// Segments whose index file was made anew because it was damaged.
     replaced: BTreeSet<u32>,
     /// The segment being emptied, and how far that is.
@@ -215,6 +216,7 @@ impl Machine {
         }
         self.replace_mended();
         self.prepare(now);
+        self.pave();
         let wait = self
             .upkeep
             .refused_until
@@ -239,6 +241,24 @@ impl Machine {
         let thin = self.upkeep.thin_until;
         if thin.is_some_and(|until| until <= now.steady.0) && !self.upkeep.preparing {
             self.ask_for_reserve(None);
+        }
+    }
+
+    /// Asks for zeros in front of the log, in steps that hold up a sync for a few milliseconds only. A store that stays small
+    /// does without.
+    fn pave(&mut self) {
+        let size = self.settings.segment_size;
+        let at = u64::from(self.log.position().offset);
+        let begun = at * 512 >= size;
+        if !self.settings.pave || !begun || self.upkeep.paving {
+            return;
+        }
+        let Some(road) = &self.log.road else { return };
+        let (paved, last) = (road.paved(), size - spill(size));
+        if paved < last && paved < at + size / 32 {
+            self.upkeep.paving = true;
+            let end = (paved + size / 128).min(last);
+            self.out.tasks.push(Task::Pave(road.clone(), end));
         }
     }
 
@@ -379,6 +399,15 @@ impl Machine {
                 self.upkeep.reserving = false;
                 let reserve = reserve.map_err(|error| Trouble::io(RESERVE, error))?;
                 self.note_reserve(reserve, now.steady.0 + PATIENCE);
+            }
+            Done::Paved(paved) => {
+                self.upkeep.paving = false;
+                match paved {
+                    Ok(()) => {}
+                    // What was reserved is not there after all: it is found out when it is needed, and not here.
+                    Err(error) if is_full(&error) => self.log.road = None,
+                    Err(error) => return Err(Trouble::io(log_name(self.log.active), error)),
+                }
             }
             Done::Discarded => {}
         }

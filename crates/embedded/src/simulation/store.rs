@@ -82,6 +82,7 @@ impl Store {
             segment_size,
             node: Arc::from("sim"),
             max_queues: 100,
+            pave: sync == Sync::Always,
         };
         let mut machine = Machine::open(face.clone(), settings, Dice::seeded(seed))?;
         machine.watched = true;

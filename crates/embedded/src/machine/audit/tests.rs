@@ -23,6 +23,7 @@ fn store() -> (Machine, Now) {
         segment_size: 1 << 20,
         node: Arc::from(""),
         max_queues: 10,
+        pave: false,
     };
     let disk = Arc::new(SimDisk::new());
     let machine = Machine::open(disk, settings, Dice::seeded(1)).expect("a new store");

@@ -8,6 +8,7 @@ use super::{CHECKPOINT, RESERVE};
 use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::index::Index;
+use crate::road::Road;
 use crate::sealed::Sealed;
 use crate::segment::Blank;
 use crate::snapshot;
@@ -45,6 +46,8 @@ pub enum Task {
         ballast: u64,
         reuse: Option<String>,
     },
+    /// Lays zeros in a segment's file, up to there.
+    Pave(Arc<Road>, u64),
     /// Removes files.
     Discard(Vec<String>),
 }
@@ -56,6 +59,7 @@ pub enum Done {
     Indexed(u32, std::result::Result<Index, Trouble>),
     /// Whether there is ballast for the next one.
     Checkpointed(io::Result<Reserve>),
+    Paved(io::Result<()>),
     Discarded,
 }
 
@@ -105,6 +109,7 @@ impl Task {
                 let written = write_checkpoint(disk, &sync, &body);
                 Done::Checkpointed(written.and_then(|()| kept(weigh_down(disk, BALLAST, ballast))))
             }
+            Task::Pave(road, end) => Done::Paved(road.pave(end)),
             Task::Discard(names) => {
                 // What stays behind is removed at the next start.
                 names.iter().for_each(|name| drop(disk.remove(name)));
