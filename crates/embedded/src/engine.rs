@@ -136,8 +136,10 @@ impl Embedded {
             .answer
             .as_ref()
             .is_some_and(oneshot::Receiver::is_empty)
+            && let Served::Waiting = self.shared.help()
         {
-            self.shared.help();
+            // Who waited for a job gets it before this caller hears that it was taken in.
+            tokio::task::yield_now().await;
         }
         let reply = match pending.answer.as_mut() {
             Some(answer) => answer.await,
@@ -207,6 +209,15 @@ struct Core {
     callers: HashMap<Ticket, Caller>,
 }
 
+/// Whom a round had answers for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Served {
+    /// Those who just called, at most.
+    Callers,
+    /// Others who waited, too: there are more answers than calls.
+    Waiting,
+}
+
 /// The core, for whoever has something for it to do; gone when the store is closed.
 struct Shared {
     inbox: Arc<Inbox>,
@@ -216,27 +227,37 @@ struct Shared {
 impl Shared {
     /// Does what callers put into the inbox, unless somebody is at it. Whoever has had the core looks again after letting it
     /// go, also when there was nothing to do: who came meanwhile found it taken and relies on that.
-    fn help(&self) {
+    fn help(&self) -> Served {
+        let mut served = Served::Callers;
         for _ in 0..ROUNDS {
             // Whoever panicked with the core in hand has taken it away before letting go.
             let Ok(mut core) = self.core.try_lock() else {
-                return;
+                return served;
             };
-            let Some(working) = core.as_mut() else { return };
+            let Some(working) = core.as_mut() else {
+                return served;
+            };
             if let Some(taken) = self.inbox.take_light() {
                 // A bug of ours is told as an error, it does not take the caller's thread down.
                 match catch_unwind(AssertUnwindSafe(|| working.work(taken))) {
-                    Ok(wants) => self.inbox.rearm(wants),
-                    Err(_) => return self.wreck(core),
+                    Ok((wants, whom)) => {
+                        self.inbox.rearm(wants);
+                        served = served.max(whom);
+                    }
+                    Err(_) => {
+                        self.wreck(core);
+                        return served;
+                    }
                 }
             }
             drop(core);
             if !self.inbox.has_light() {
-                return;
+                return served;
             }
         }
         // Others keep coming, and the caller has something else to do.
         self.inbox.nudge();
+        served
     }
 
     /// The core thread: it does what is not for callers to do, and what time brings while nobody calls.
@@ -252,7 +273,7 @@ impl Shared {
             let taken = self.inbox.take();
             let closing = taken.closing;
             match catch_unwind(AssertUnwindSafe(|| working.work(taken))) {
-                Ok(wants) => self.inbox.arm(wants),
+                Ok((wants, _)) => self.inbox.arm(wants),
                 Err(_) => return self.wreck(core),
             }
             if closing {
@@ -280,7 +301,7 @@ impl Core {
     }
 
     /// One round: what has come in, what time has brought, and the records of both.
-    fn work(&mut self, taken: Taken) -> Wants {
+    fn work(&mut self, taken: Taken) -> (Wants, Served) {
         let Taken {
             calls,
             done,
@@ -298,6 +319,7 @@ impl Core {
         let more = machine.advance(now);
         done.into_iter().for_each(|done| machine.done(done, now));
         let mut units = 0;
+        let called = calls.len();
         for call in calls {
             match call {
                 Call::Op {
@@ -325,15 +347,20 @@ impl Core {
         if let Some(error) = self.machine.broken() {
             self.inbox.set_health(error);
         }
+        let served = match self.machine.out.answers.len() > called {
+            true => Served::Waiting,
+            false => Served::Callers,
+        };
         self.dispatch(units);
-        Wants {
+        let wants = Wants {
             until: match self.machine.next_wake(now) {
                 _ if more => now.steady.0,
                 Some(wait) => now.steady.plus(wait).0,
                 None => u64::MAX,
             },
             stalled: self.machine.stalled(),
-        }
+        };
+        (wants, served)
     }
 
     /// Sends out what the machine left.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::engine::{Ask, Outcome, Pick, Settle};
-use auxo_core::{Engine, JobSpec, NewJob, QueueName, When};
+use auxo_core::{Engine, JobSpec, NewJob, QueueName, Token, When};
 use auxo_embedded::disk::SimDisk;
 use auxo_embedded::{Embedded, Options, Sync};
 
@@ -36,8 +36,8 @@ async fn push(engine: &Embedded, when: When) {
     engine.push(vec![job]).await.unwrap().remove(0).unwrap();
 }
 
-/// Waits for a job and acks it.
-async fn work(engine: &Embedded) {
+/// Waits for a job.
+async fn lease(engine: &Embedded) -> Token {
     let ask = Ask {
         queues: vec![queue()],
         job: None,
@@ -47,7 +47,12 @@ async fn work(engine: &Embedded) {
         ttr: None,
         worker: "w".into(),
     };
-    let token = engine.lease(ask).await.unwrap().remove(0).token;
+    engine.lease(ask).await.unwrap().remove(0).token
+}
+
+/// Waits for a job and acks it.
+async fn work(engine: &Embedded) {
+    let token = lease(engine).await;
     let ack = Settle {
         token,
         outcome: Outcome::Ack { result: None },
@@ -109,6 +114,30 @@ async fn no_call_is_forgotten_while_syncs_are_under_way() {
 #[tokio::test]
 async fn no_call_is_forgotten_on_a_single_thread() {
     nothing_is_left_lying(Sync::Always).await;
+}
+
+/// What is taken in is told to whoever pushes it and whoever waits for it; the one behind has a job to do.
+#[tokio::test]
+async fn who_waits_for_a_job_has_it_before_who_pushed_it_is_answered() {
+    let engine = engine(Sync::Os);
+    // A queue that there is shows who waits in it.
+    push(&engine, When::Now).await;
+    work(&engine).await;
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let waits = {
+        let (engine, told) = (engine.clone(), told.clone());
+        tokio::spawn(async move {
+            lease(&engine).await;
+            told.lock().unwrap().push("worker");
+        })
+    };
+    while engine.queues(None).await.unwrap()[0].waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    push(&engine, When::Now).await;
+    told.lock().unwrap().push("producer");
+    waits.await.unwrap();
+    assert_eq!(*told.lock().unwrap(), ["worker", "producer"]);
 }
 
 /// Two threads call at the same moment and nobody afterwards: what is left lying then lies there for ever.
