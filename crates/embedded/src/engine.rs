@@ -131,7 +131,9 @@ impl Embedded {
             answer: Some(answer),
         };
         // Other tasks that are ready to call do so first, and one round does for all of them.
-        tokio::task::yield_now().await;
+        if self.inbox.expects_company() {
+            tokio::task::yield_now().await;
+        }
         if pending
             .answer
             .as_ref()

@@ -1,6 +1,6 @@
 //! Where calls wait for somebody to do them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use auxo_core::clock::Clock;
@@ -19,6 +19,8 @@ use crate::machine::{Done, Op, Reply, Ticket, weight};
 const UNITS: usize = 64 << 10;
 /// The most that a caller writes itself, in the same units.
 const LIGHT: usize = 1 << 10;
+/// After so many rounds with one call each, and before as many more, nobody waits for company.
+const LONELY: u32 = 16;
 
 pub enum Call {
     Op {
@@ -65,6 +67,8 @@ pub struct Inbox {
     bell: Condvar,
     room: Semaphore,
     tickets: AtomicU64,
+    /// How many callers in a row had nobody with them in their round.
+    alone: AtomicU32,
     health: Mutex<Option<Error>>,
     pub wall_steps: AtomicU64,
 }
@@ -129,6 +133,7 @@ impl Inbox {
             bell: Condvar::new(),
             room: Semaphore::new(UNITS),
             tickets: AtomicU64::new(1),
+            alone: AtomicU32::new(0),
             health: Mutex::default(),
             wall_steps: AtomicU64::new(0),
         })
@@ -293,12 +298,24 @@ impl Inbox {
             return None;
         }
         state.nudged = false;
+        let alone = match state.calls.len() {
+            1 => self.alone.load(Ordering::Relaxed).wrapping_add(1),
+            _ => 0,
+        };
+        self.alone.store(alone, Ordering::Relaxed);
         Some(Taken {
             calls: std::mem::take(&mut state.calls),
             done: std::mem::take(&mut state.done),
             broken: state.broken.take(),
             closing: false,
         })
+    }
+
+    /// Whether somebody who calls may expect that others are about to. Who was alone for a while does not, but looks again every now
+    /// and then.
+    pub fn expects_company(&self) -> bool {
+        let alone = self.alone.load(Ordering::Relaxed);
+        alone < LONELY || alone.is_multiple_of(LONELY)
     }
 
     /// Whether there is something here that a caller can do.
@@ -403,4 +420,28 @@ fn is_light(op: &Op, units: usize) -> bool {
         Op::Push(_) | Op::Lease(_) | Op::Settle(_) | Op::Extend(_) | Op::Find(_)
     );
     short && units <= LIGHT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_was_alone_for_a_while_expects_company_only_now_and_then() {
+        let inbox = Inbox::new();
+        let mut rounds = Vec::new();
+        for _ in 0..2 * LONELY {
+            rounds.push(inbox.expects_company());
+            let _call = inbox.send(Op::Push(Vec::new())).await.unwrap();
+            inbox.take_light().unwrap();
+        }
+        let wanted = |round| round <= LONELY;
+        assert!((0..2 * LONELY).map(wanted).eq(rounds));
+        // A round with two calls, and there is company again.
+        assert!(inbox.expects_company());
+        let _one = inbox.send(Op::Push(Vec::new())).await.unwrap();
+        let _other = inbox.send(Op::Push(Vec::new())).await.unwrap();
+        inbox.take_light().unwrap();
+        assert!((0..LONELY / 2).all(|_| inbox.expects_company()));
+    }
 }
