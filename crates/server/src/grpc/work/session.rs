@@ -187,7 +187,9 @@ impl Session {
                 answers = running(&mut settling) => self.settled(answers),
                 answers = running(&mut extending) => self.extended(answers),
                 message = self.inbound.next(), if may_read => self.read(message),
-                jobs = running(&mut leasing) => self.leased(jobs.map_err(|e| status_of(&e))?),
+                jobs = running(&mut leasing) => {
+                    self.leased(jobs.map_err(|e| status_of(&e))?, ask.ttr);
+                }
                 Some(job) = self.cancelled.recv() => self.outbox.message.cancelled.push(job.0),
                 () = &mut stopped, if deadline.is_none() => {
                     // Dropping the call gives back what it was about to return.
@@ -330,7 +332,8 @@ impl Session {
         Ok(())
     }
 
-    fn leased(&mut self, jobs: Vec<Leased>) {
+    /// Takes in jobs that were asked for with this time to run.
+    fn leased(&mut self, jobs: Vec<Leased>, ttr: Option<Duration>) {
         let bytes: usize = jobs.iter().map(|leased| leased.job.payload.len()).sum();
         if bytes > 4 * MESSAGE {
             self.step = (self.step / 2).max(1);
@@ -342,7 +345,8 @@ impl Session {
         for leased in jobs {
             // One that is delivered at most once is done already: there is nothing to give back.
             if leased.job.state == State::Leased {
-                self.held.insert(leased.token, leased.deadline);
+                let time = ttr.unwrap_or(leased.job.ttr);
+                self.held.insert(leased.token, leased.deadline, time);
             }
             self.outbox.jobs.push_back(leased_for_work(leased));
         }
