@@ -7,7 +7,9 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::thread;
 
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 /// What is to be done. It must be over soon: others wait behind it.
@@ -41,6 +43,7 @@ impl Runner {
 }
 
 /// Runs errands on the thread that this is polled on, which must stay the same, until it is dropped. What was sent by then is done.
+/// One of these is enough for a thread.
 ///
 /// ```
 /// use auxo_core::errand::{self, Runner};
@@ -70,16 +73,19 @@ impl Drop for Here {
         // A thread that ends may have lost it already.
         let _ = HERE.try_with(|here| here.take());
         self.0.close();
-        while let Ok(errand) = self.0.try_recv() {
-            errand();
+        loop {
+            match self.0.try_recv() {
+                Ok(errand) => errand(),
+                // Somebody is just sending one.
+                Err(TryRecvError::Empty) => thread::yield_now(),
+                Err(TryRecvError::Disconnected) => return,
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use tokio::runtime::{Builder, Runtime};
     use tokio::sync::oneshot;
 

@@ -3,8 +3,8 @@
 //! Where a request takes a few microseconds, what costs is not the request but threads that wake each other for it: a runtime
 //! of several threads hands tasks from one to the next, and each hand-over is two system calls and often another core that has to
 //! wake up. A connection here stays with its thread. What several connections have sent is read in one go, their calls go to the engine
-//! together, and their answers come from there in one go and go out one behind the other. Half of the cores have such a thread; the others are for HTTP,
-//! where a request is more work, for the disk, and for the clients if they are here.
+//! together, and their answers come from there in one go and go out one behind the other. Half of the cores have such a thread; the
+//! others are for HTTP, where a request is more work, for the disk, and for the clients if they are here.
 
 use std::cell::Cell;
 use std::io;

@@ -442,6 +442,6 @@ mod tests {
         let _one = inbox.send(Op::Push(Vec::new())).await.unwrap();
         let _other = inbox.send(Op::Push(Vec::new())).await.unwrap();
         inbox.take_light().unwrap();
-        assert!((0..LONELY / 2).all(|_| inbox.expects_company()));
+        assert!(inbox.expects_company());
     }
 }

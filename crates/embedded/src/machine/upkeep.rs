@@ -21,6 +21,7 @@ use super::{Machine, Step};
 use crate::damage::Trouble;
 use crate::disk::DiskFile;
 use crate::record::Position;
+use crate::road::PIECE;
 use crate::sealed::Sealed;
 use crate::segment::{Finder, index_name, log_name, spill};
 
@@ -254,11 +255,14 @@ impl Machine {
             return;
         }
         let Some(road) = &self.log.road else { return };
-        let (paved, last) = (road.paved(), size - spill(size));
+        // The group of this round is not in the file yet.
+        let (paved, last) = (road.end().max(at), size - spill(size));
         if paved < last && paved < at + size / 32 {
             self.upkeep.paving = true;
-            let end = (paved + size / 128).min(last);
-            self.out.tasks.push(Task::Pave(road.clone(), end));
+            let upto = (paved + (size / 128).max(PIECE as u64)).min(last);
+            let road = road.clone();
+            let number = self.log.active;
+            self.out.tasks.push(Task::Pave { number, road, upto });
         }
     }
 
@@ -400,13 +404,15 @@ impl Machine {
                 let reserve = reserve.map_err(|error| Trouble::io(RESERVE, error))?;
                 self.note_reserve(reserve, now.steady.0 + PATIENCE);
             }
-            Done::Paved(paved) => {
+            Done::Paved(number, paved) => {
                 self.upkeep.paving = false;
                 match paved {
                     Ok(()) => {}
                     // What was reserved is not there after all: it is found out when it is needed, and not here.
-                    Err(error) if is_full(&error) => self.log.road = None,
-                    Err(error) => return Err(Trouble::io(log_name(self.log.active), error)),
+                    Err(error) if is_full(&error) => {
+                        self.log.road.take_if(|_| number == self.log.active);
+                    }
+                    Err(error) => return Err(Trouble::io(log_name(number), error)),
                 }
             }
             Done::Discarded => {}

@@ -1,5 +1,7 @@
 //! Zeros in front of the log, where somebody waits for syncs.
 
+use std::io::ErrorKind;
+
 use auxo_core::engine::{Ask, Outcome, Pick, Settle};
 use auxo_core::job::JobSpec;
 use auxo_core::time::Now;
@@ -22,13 +24,17 @@ fn queue() -> QueueName {
     QueueName::new("q").unwrap()
 }
 
-fn push(store: &mut Store) {
+fn push_op() -> Op {
     let spec = JobSpec {
         payload: Bytes::from(vec![7; 500]),
         ..JobSpec::default()
     };
     let queue = queue();
-    store.round(now(), vec![(1, Op::Push(vec![NewJob { queue, spec }]))]);
+    Op::Push(vec![NewJob { queue, spec }])
+}
+
+fn push(store: &mut Store) {
+    store.round(now(), vec![(1, push_op())]);
     store.settle(now()).unwrap();
 }
 
@@ -116,4 +122,35 @@ fn where_nobody_waits_for_syncs_nothing_is_written_twice() {
     }
     let (behind, _) = onto(&writes(&store, "0000000001.log"));
     assert_eq!(behind, 0);
+}
+
+/// A store whose first zeros cannot be laid.
+fn store_that_cannot_pave(why: ErrorKind) -> Store {
+    let mut store = Store::open(SimDisk::new(), SEGMENT, Sync::Always, 1).unwrap();
+    store.round(now(), vec![(1, push_op())]);
+    store.sync().unwrap();
+    store.disk.fail(DiskOp::Write, 1, why);
+    store.settle(now()).unwrap();
+    store
+}
+
+#[test]
+fn a_disk_without_room_for_zeros_is_still_good_for_the_log() {
+    let mut store = store_that_cannot_pave(ErrorKind::StorageFull);
+    while store.written.segment == 1 {
+        let round = store.round(now(), vec![(1, push_op())]);
+        assert_eq!(round.broken, None);
+        store.settle(now()).unwrap();
+    }
+    let writes = writes(&store, "0000000001.log");
+    let tries = writes.iter().filter(|(begin, end)| end - begin > 10_000);
+    assert_eq!(tries.count(), 1);
+}
+
+#[test]
+fn a_disk_that_fails_under_zeros_has_failed() {
+    let mut store = store_that_cannot_pave(ErrorKind::Other);
+    let round = store.round(now(), vec![(1, push_op())]);
+    let error = round.broken.expect("the store has stopped");
+    assert!(error.message().contains("0000000001.log"), "{error}");
 }

@@ -46,8 +46,13 @@ pub enum Task {
         ballast: u64,
         reuse: Option<String>,
     },
-    /// Lays zeros in a segment's file, up to there.
-    Pave(Arc<Road>, u64),
+    /// Lays zeros in the active segment's file, up to there. Tasks are done in order, so whatever becomes of the file when it is not
+    /// needed any more comes later.
+    Pave {
+        number: u32,
+        road: Arc<Road>,
+        upto: u64,
+    },
     /// Removes files.
     Discard(Vec<String>),
 }
@@ -59,7 +64,7 @@ pub enum Done {
     Indexed(u32, std::result::Result<Index, Trouble>),
     /// Whether there is ballast for the next one.
     Checkpointed(io::Result<Reserve>),
-    Paved(io::Result<()>),
+    Paved(u32, io::Result<()>),
     Discarded,
 }
 
@@ -109,7 +114,7 @@ impl Task {
                 let written = write_checkpoint(disk, &sync, &body);
                 Done::Checkpointed(written.and_then(|()| kept(weigh_down(disk, BALLAST, ballast))))
             }
-            Task::Pave(road, end) => Done::Paved(road.pave(end)),
+            Task::Pave { number, road, upto } => Done::Paved(number, road.pave(upto)),
             Task::Discard(names) => {
                 // What stays behind is removed at the next start.
                 names.iter().for_each(|name| drop(disk.remove(name)));
