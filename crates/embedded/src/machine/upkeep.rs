@@ -51,6 +51,8 @@ pub struct Upkeep {
     /// How much space the next checkpoint may need.
     ballast: u64,
     paving: bool,
+    /// How many bytes a group has, over the last few.
+    usual: usize,
     /// Segments whose index file was made anew because it was damaged.
     replaced: BTreeSet<u32>,
     /// The segment being emptied, and how far that is.
@@ -246,12 +248,19 @@ impl Machine {
     }
 
     /// Asks for zeros in front of the log, in steps that hold up a sync for a few milliseconds only. A store that stays small
-    /// does without.
+    /// does without. So does one whose groups are large: there a sync takes the time that its bytes take, and zeros would be
+    /// as many again.
     fn pave(&mut self) {
         let size = self.settings.segment_size;
         let at = u64::from(self.log.position().offset);
         let begun = at * 512 >= size;
-        if !self.settings.pave || !begun || self.upkeep.paving {
+        self.upkeep.usual = match (self.upkeep.usual, self.log.pending()) {
+            (usual, 0) => usual,
+            (0, first) => first,
+            (usual, group) => (usual * 7 + group) / 8,
+        };
+        let is_much = self.upkeep.usual > PIECE;
+        if !self.settings.pave || !begun || is_much || self.upkeep.paving {
             return;
         }
         let Some(road) = &self.log.road else { return };

@@ -154,3 +154,19 @@ fn a_disk_that_fails_under_zeros_has_failed() {
     let error = round.broken.expect("the store has stopped");
     assert!(error.message().contains("0000000001.log"), "{error}");
 }
+
+#[test]
+fn what_is_much_at_once_is_not_written_twice() {
+    let size = 4 << 20;
+    let mut store = Store::open(SimDisk::new(), size, Sync::Always, 1).unwrap();
+    while u64::from(store.written.offset) < size / 2 {
+        let Op::Push(mut jobs) = push_op() else {
+            unreachable!("a push")
+        };
+        jobs[0].spec.payload = Bytes::from(vec![7; 100_000]);
+        store.round(now(), vec![(1, Op::Push(jobs))]);
+        store.settle(now()).unwrap();
+    }
+    let (behind, _) = onto(&writes(&store, "0000000001.log"));
+    assert_eq!(behind, 0);
+}
