@@ -146,10 +146,14 @@ impl Beat {
     }
 }
 
+/// The most that is told of what is wrong with an expression, in bytes.
+const QUOTED: usize = 200;
+
 fn parse(expression: &str, zone: &str) -> Result<(croner::Cron, TimeZone)> {
     let cron = croner::Cron::from_str(expression).map_err(|error| {
-        // What it says quotes parts of the expression as they are.
-        let error = one_line(&error.to_string());
+        // What it says quotes parts of the expression as they are, however long.
+        let mut error = one_line(&error.to_string());
+        error.truncate(error.floor_char_boundary(QUOTED));
         Error::bad_request(format!("cron expression {:?}: {error}", clip(expression)))
     })?;
     let zone = TimeZone::get(zone).map_err(|_| {
@@ -413,6 +417,28 @@ mod tests {
             };
             let error = wrong.check().unwrap_err();
             assert!(!error.message().chars().any(char::is_control), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_short_whatever_the_expression_has_in_it() {
+        let long = "\u{1d}".repeat(190);
+        let expressions = [
+            long.clone(),
+            format!("@{long}"),
+            format!("{long} * * * *"),
+            format!("* * {long} * *"),
+            format!("* * * * {long}"),
+            format!("1-{long} * * * *"),
+            "\u{10ffff}".repeat(190),
+        ];
+        for expression in expressions {
+            let wrong = Rhythm::Cron {
+                expression,
+                zone: "UTC".into(),
+            };
+            let error = wrong.check().unwrap_err();
+            assert!(error.message().len() < 1000, "{error:?}");
         }
     }
 }
