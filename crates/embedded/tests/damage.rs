@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use auxo_conformance::bench::run;
 use auxo_core::job::{JobSpec, Key, OnDuplicate};
-use auxo_core::{Code, Engine, JobId, NewJob, State};
+use auxo_core::{Code, Engine, JobId, NewJob, QueueName, State};
 use auxo_embedded::disk::sim::Rng;
 use auxo_embedded::disk::{Disk, SimDisk};
 use auxo_embedded::{Embedded, salvage_disks, snapshot};
@@ -361,4 +361,47 @@ fn a_checkpoint_that_goes_on_behind_the_end_of_its_segment_is_refused() {
         panic!("it was opened");
     };
     assert!(error.message().contains("the file ends here"), "{error}");
+}
+
+/// What is current in a segment is a number that only upkeep looks at: a store must not fail by it.
+#[test]
+fn a_checkpoint_that_has_more_current_bytes_than_a_segment_is_used_all_the_same() {
+    let (disk, shown) = store(true);
+    let (version, mut body) = snapshot::read(&disk, "checkpoint")
+        .expect("a whole file")
+        .expect("a checkpoint");
+    let u32_at = |body: &[u8], at: usize| {
+        u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes"))
+    };
+    let names = disk.list().expect("names");
+    let logs = names.iter().filter_map(|name| name.strip_suffix(".log"));
+    let mut changed = 0;
+    for number in logs.map(|name| name.parse::<u32>().expect("a number")) {
+        // The number of a segment, its length, how many records, the current bytes (eight of them), how many salts: one, from
+        // the beginning on.
+        let is_segment = |at: &usize| {
+            u32_at(&body, *at) == number
+                && u32_at(&body, at + 16) == 0
+                && u32_at(&body, at + 20) == 1
+                && u32_at(&body, at + 24) == 0
+        };
+        let places: Vec<usize> = (0..body.len() - 28).filter(is_segment).collect();
+        for at in places {
+            body[at + 12..at + 20].copy_from_slice(&u64::MAX.to_le_bytes());
+            changed += 1;
+        }
+    }
+    assert!(changed > 1, "{changed} segments found");
+    snapshot::write(&disk, "checkpoint", version, &body).expect("a file");
+    let engine = open(&disk).expect("it can be used");
+    run(async {
+        let job = NewJob {
+            queue: QueueName::new("q").expect("a name"),
+            spec: JobSpec::default(),
+        };
+        let pushed = engine.push(vec![job]).await.expect("an answer");
+        assert!(pushed[0].is_ok(), "{pushed:?}");
+        let now = contents(&engine).await.expect("a whole store");
+        assert_eq!(now.len(), shown.len() + 1);
+    });
 }

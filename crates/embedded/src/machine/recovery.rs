@@ -211,7 +211,8 @@ impl Machine {
         segment.salts = listed.salts.clone();
         segment.live = listed.live.clone();
         segment.live_count = listed.live.count();
-        segment.live_bytes = listed.live_bytes;
+        // More than there is would be too much for those who reckon with it.
+        segment.live_bytes = listed.live_bytes.min(listed.len.into());
         segment.count = listed.count;
         Ok(segment)
     }
