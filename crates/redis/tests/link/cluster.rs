@@ -1,6 +1,9 @@
 //! A cluster whose slots move and whose servers go away.
 
-use super::servers::{ClusterSet, Single};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use super::servers::{ClusterSet, Single, wait};
 use super::*;
 
 fn key(shard: u16) -> String {
@@ -98,14 +101,17 @@ async fn no_call_fails_while_a_slot_moves_back_and_forth() {
     let key = key(0);
     let slot = set.slot(&key);
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let bumping: Vec<_> = (0..8)
-        .map(|_| {
+    let calls: Arc<[AtomicU64; 8]> = Arc::default();
+    let bumping: Vec<_> = (0..calls.len())
+        .map(|caller| {
             let (link, key, stopped) = (link.clone(), key.clone(), stopped.clone());
+            let calls = calls.clone();
             tokio::spawn(async move {
                 let mut done = 0;
                 while !*stopped.borrow() {
                     bump(&link, &key).await.unwrap();
                     done += 1;
+                    calls[caller].store(done, SeqCst);
                 }
                 done
             })
@@ -115,6 +121,13 @@ async fn no_call_fails_while_a_slot_moves_back_and_forth() {
         for _ in 0..20 {
             let from = set.owner(slot);
             set.move_slot(slot, from, 1 - from);
+            // A call that this move sent elsewhere must not arrive there in the middle of the move after the next one: Redis would
+            // take it for one of that move's, and have the key twice.
+            let before: Vec<u64> = calls.iter().map(|calls| calls.load(SeqCst)).collect();
+            wait("every caller has called again", || {
+                let mut pairs = calls.iter().zip(&before);
+                pairs.all(|(calls, before)| calls.load(SeqCst) > *before)
+            });
         }
         stop.send(true).unwrap();
         set
