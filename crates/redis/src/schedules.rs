@@ -168,9 +168,10 @@ async fn make(
 ) -> Result<()> {
     let count = fire.len() as u64;
     let mut tries = 0;
-    let mut any = true;
+    // How often in a row there was no room. Once is not enough: another process that makes the same ticks may just be bringing it.
+    let mut without = 0;
     loop {
-        let last = !any || tries == TRIES;
+        let last = without == 2 || tries == TRIES;
         let mut call = store.call(&script::TICK, shard);
         call.arg(schedule.name.as_str())
             .arg(was.to_vec())
@@ -195,7 +196,10 @@ async fn make(
             4 => (Limit::Bytes, count * schedule.spec.payload.len() as u64),
             _ => return Ok(()),
         };
-        any = spread::gather(store, &schedule.queue, shard, limit, need).await?;
+        without = match spread::gather(store, &schedule.queue, shard, limit, need).await? {
+            true => 0,
+            false => without + 1,
+        };
         tries += 1;
     }
 }
