@@ -11,7 +11,7 @@ if (!name) {
 }
 const address = process.env.AUXO_HTTP ?? "127.0.0.1:8000";
 const file = fileURLToPath(new URL("../../crates/proto/proto/auxo/v1/auxo.proto", import.meta.url));
-// Ids have 64 bits, which is more than a number in JavaScript can hold.
+// Ids stay below 2^53, which a number in JavaScript can hold; as text the fields of 64 bits are all the same.
 const { auxo } = grpc.loadPackageDefinition(loader.loadSync(file, { longs: String }));
 const jobs = new auxo.v1.Jobs(address, grpc.credentials.createInsecure());
 

@@ -9,7 +9,6 @@ use auxo_fuzz::store::{self, Images, Trust, images};
 use libfuzzer_sys::fuzz_target;
 
 const NAME: &str = "checkpoint";
-const VERSION: u32 = 1;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -55,13 +54,13 @@ impl Change {
 
 fuzz_target!(|input: Input| {
     let disk = Images::on_disk(&images().killed);
-    let (_, mut body) = snapshot::read(&disk, NAME)
+    let (version, mut body) = snapshot::read(&disk, NAME)
         .expect("a whole file")
         .expect("a checkpoint");
     for change in input.changes {
         change.apply(&mut body);
     }
-    snapshot::write(&disk, NAME, VERSION, &body).expect("a file");
+    snapshot::write(&disk, NAME, version, &body).expect("a file");
     if input.salvage {
         store::salvage(&disk);
     }

@@ -211,7 +211,7 @@ pub fn answers(body: &[u8]) {
     });
     again(body, parse::queue, |queue| text(&show::queue(queue)));
     again(body, parse::queues, |queues| {
-        let queues: Vec<_> = queues.iter().map(show::queue).collect();
+        let queues: Vec<_> = queues.queues.iter().map(show::queue).collect();
         text(&json!({ "queues": queues }))
     });
     again(body, parse::audit, |audit| text(&show::audit(audit)));

@@ -17,6 +17,8 @@ use crate::refusal;
 
 /// The moment at which every store is opened.
 const START: u64 = 1_700_000_000_000;
+/// The size of its segments.
+const SEGMENT: u64 = 64 << 10;
 
 /// What is believed of what a store shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum Trust {
 /// Opens the store on a disk.
 pub fn open(disk: &MemoryDisk) -> Result<Embedded> {
     let options = Options {
-        segment_size: 64 << 10,
+        segment_size: SEGMENT,
         clock: Some(ManualClock::at(START)),
         seed: Some(11),
         ..Options::default()
@@ -98,7 +100,7 @@ async fn walk(engine: &Embedded, trust: Trust) {
 
 /// Copies what is whole; says what is not.
 pub fn salvage(disk: &MemoryDisk) {
-    match salvage_disks(disk, Arc::new(MemoryDisk::default())) {
+    match salvage_disks(disk, Arc::new(MemoryDisk::default()), SEGMENT) {
         Ok(report) => report.lost.iter().for_each(|lost| refusal::line(lost)),
         Err(error) => refusal::line(error.message()),
     }

@@ -134,6 +134,12 @@ enum Verb {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == work::guard::ARGUMENT)
+    {
+        return work::guard::main();
+    }
     let cli = Cli::parse();
     let json = cli.json;
     let runtime = match tokio::runtime::Runtime::new() {
@@ -147,6 +153,7 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<(), Failure> {
+    signals::survive_file_limit().map_err(Failure::Io)?;
     let env = |name: &str| std::env::var_os(name);
     let place = Place::choose(cli.data, cli.server, env)?;
     let named = Named {

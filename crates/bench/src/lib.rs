@@ -87,6 +87,7 @@ pub fn run(plan: &Plan) -> Result<()> {
             "redis-far" => redis::run_far(plan)?,
             "redis-idle" => redis::run_idle(plan)?,
             "redis-waiting" => redis::run_waiting(plan)?,
+            "redis-neighbour" => redis::run_neighbour(plan)?,
             other => return Err(format!("{other:?} is not built in").into()),
         }
     }

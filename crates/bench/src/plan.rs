@@ -29,6 +29,9 @@ questions (all of them if none is named):
             how soon they handle what is pushed or falls due
   redis-idle
             what a process that waits for jobs asks of Redis
+  redis-neighbour
+            how long another client of the same Redis waits for a PING while many jobs are pushed and worked off, in calls of a
+            thousand; and the longest script
 
 options:
   --dir DIR         where to put the data; a temporary directory below it is used and removed (default .)
@@ -36,7 +39,8 @@ options:
   --seconds S       how long a side is measured in each round (default 2)
   --in-flight N     how many batches are under way at once (default 4)
   --backlog N       how many jobs wait in `backlog` (default 10000000)
-  --far N           how many jobs are due far in the future in `timers` (default 1000000)
+  --far N           how many jobs are due far in the future in `timers` (default 1000000); how many wait in
+                    `redis-far`, or go through in `redis-neighbour`
   --due N           how many jobs fall due within ten seconds (default 10000)
   --idle S          how long to watch the idle engine in `timers` (default 10)
   --auxo PROGRAM    the server for `http`, `waiting`, `grpc`, `beanstalk` and `resp` (default: the program auxo beside this one)
@@ -65,6 +69,7 @@ const QUESTIONS: &[&str] = &[
     "redis-far",
     "redis-waiting",
     "redis-idle",
+    "redis-neighbour",
 ];
 
 /// The settings of a run.

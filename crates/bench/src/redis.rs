@@ -9,12 +9,13 @@ mod auxo;
 mod ground;
 mod line;
 mod load;
+mod neighbour;
 mod peer;
 mod raw;
 
 use self::ground::Ground;
 pub use self::ground::Persistence;
-use self::line::{COMMANDS, Line, MEMORY, RATE, Side, TIMES};
+use self::line::{COMMANDS, Line, MEMORY, NEIGHBOUR, RATE, Side, TIMES};
 use self::peer::Peers;
 use crate::drive::PAYLOAD;
 use crate::table::heading;
@@ -190,6 +191,23 @@ pub fn run_waiting(plan: &Plan) -> Result<()> {
                 ],
             ),
         ]
+    })
+}
+
+/// Prints how long another client of the same Redis waits while many jobs go through.
+pub fn run_neighbour(plan: &Plan) -> Result<()> {
+    on_each(plan, |plan, _| {
+        let far = plan.far as usize;
+        let side = |(name, spec): (&'static str, neighbour::Spec)| {
+            Some(Side::new(name, move |ground| {
+                auxo::beside_a_neighbour(ground, far, spec)
+            }))
+        };
+        vec![Line::new(
+            format!("a neighbour's PING while {far} jobs are pushed and worked off"),
+            NEIGHBOUR,
+            neighbour::KINDS.map(side),
+        )]
     })
 }
 

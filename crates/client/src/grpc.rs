@@ -16,13 +16,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use auxo_core::engine::{
     Ask, Audit, Catalog, Change, Extend, Extended, Message, Mode, Order, Page, Pushed, Query,
-    Settle, Settled, Steered, Target, Which,
+    QueueList, Settle, Settled, Steered, Target, Which,
 };
 use auxo_core::event::Notice;
 use auxo_core::explain::Explanation;
 use auxo_core::job::Leased;
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages, Step};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::{Code, Engine, Job, NewJob, QueueName, Result};
 use auxo_proto::{read_all, result, v1};
 use tokio::sync::broadcast;
@@ -101,6 +101,17 @@ impl GrpcRemote {
         self.link.read(effect, answer.await?.try_into())
     }
 
+    /// These queues, or all.
+    async fn list_queues(&self, names: &[QueueName]) -> Result<QueueList> {
+        let names = names.iter().map(ToString::to_string).collect();
+        let found = self.look(v1::ListQueuesRequest { names }).await?;
+        let queues = read_all("queues", found.queues);
+        Ok(QueueList {
+            queues: self.link.read(Effect::None, queues)?,
+            unavailable: result(&found.unavailable),
+        })
+    }
+
     /// Whether a push of this job may be sent twice: its key must outlive every try.
     fn repeatable(&self, job: &NewJob) -> bool {
         let key = job.spec.key.as_ref();
@@ -170,10 +181,17 @@ impl Engine for GrpcRemote {
             return Ok(Vec::new());
         }
         let names = names.unwrap_or_default();
-        let names = names.iter().map(ToString::to_string).collect();
+        self.list_queues(&names).await?.into_all()
+    }
+
+    async fn reachable_queues(&self) -> Result<QueueList> {
+        self.list_queues(&[]).await
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        let names = Vec::new();
         let found = self.look(v1::ListQueuesRequest { names }).await?;
-        self.link
-            .read(Effect::None, read_all("queues", found.queues))
+        Ok(found.forgotten.unwrap_or_default().into())
     }
 
     async fn change(&self, change: Change) -> Result<()> {

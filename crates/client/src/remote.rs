@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod link;
 pub(crate) mod pool;
 pub(crate) mod settings;
+mod socket;
 pub(crate) mod take;
 pub(crate) mod tls;
 
@@ -17,14 +18,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use auxo_core::engine::{
     Ask, Audit, Catalog, Change, Extend, Extended, Message, Mode, Order, Page, Pushed, Query,
-    Settle, Settled, Steered, Target, Which,
+    QueueList, Settle, Settled, Steered, Target, Which,
 };
 use auxo_core::event::Notice;
 use auxo_core::explain::Explanation;
 use auxo_core::job::Leased;
 use auxo_core::json::{parse, passage, write};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages, Step};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::{Code, Engine, Error, Job, NewJob, QueueName, Result};
 use bytes::Bytes;
 use hyper::Method;
@@ -64,6 +65,17 @@ impl Remote {
     async fn get<T>(&self, path: String, read: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         let call = Call::new(Method::GET, path, Effect::None);
         self.link.ask(call, read).await
+    }
+
+    /// Each of these queues by itself: a part of the store is away, and a queue that is not shown may be there.
+    async fn each_queue(&self, names: &[QueueName]) -> Result<Vec<QueueInfo>> {
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            found.extend(self.look(queue_path(name), parse::queue).await?);
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found.dedup_by(|a, b| a.name == b.name);
+        Ok(found)
     }
 
     /// Looks for one thing that may not be there.
@@ -211,12 +223,24 @@ impl Engine for Remote {
                 let found = self.look(queue_path(name), parse::queue).await?;
                 Ok(found.into_iter().collect())
             }
-            names => {
-                let mut all = self.get("/v1/queues".to_owned(), parse::queues).await?;
-                all.retain(|queue| names.is_none_or(|names| names.contains(&queue.name)));
-                Ok(all)
+            None => self.reachable_queues().await?.into_all(),
+            Some(names) => {
+                let mut all = self.reachable_queues().await?;
+                if !all.unavailable.is_empty() {
+                    return self.each_queue(names).await;
+                }
+                all.queues.retain(|queue| names.contains(&queue.name));
+                Ok(all.queues)
             }
         }
+    }
+
+    async fn reachable_queues(&self) -> Result<QueueList> {
+        self.get("/v1/queues".to_owned(), parse::queues).await
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        self.get("/v1/queues".to_owned(), parse::forgotten).await
     }
 
     async fn change(&self, change: Change) -> Result<()> {

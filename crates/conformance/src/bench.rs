@@ -8,7 +8,7 @@ use std::time::Duration;
 use auxo_core::clock::{Clock, ManualClock};
 use auxo_core::engine::*;
 use auxo_core::job::{Backoff, Jitter, Job, Key, Leased, OnDuplicate};
-use auxo_core::queue::{QueueConfig, QueueInfo};
+use auxo_core::queue::{Books, QueueConfig, QueueInfo};
 use auxo_core::time::{Now, Timestamp, When};
 use auxo_core::{Code, JobId, JobSpec, NewJob, QueueName, Result, State, Token};
 use bytes::Bytes;
@@ -34,7 +34,8 @@ pub struct Bench {
     pub clock: Arc<ManualClock>,
     /// How to open it again, where an engine outlives its process.
     pub reopen: Option<Reopen>,
-    /// Whether it has a clock of its own that nobody can step.
+    /// Whether it has a clock of its own that nobody can step, and counts the hour after which an unused queue is forgotten anew
+    /// from its start.
     pub steady: bool,
     /// Whether all its queues are in one place, so that it knows the most urgent job of several of them.
     pub together: bool,
@@ -372,6 +373,25 @@ impl Bench {
         infos.pop().expect("the queue")
     }
 
+    /// Whether there is a queue of this name.
+    pub async fn is_known(&self, queue: &QueueName) -> bool {
+        let names = Some(vec![queue.clone()]);
+        let infos = self.engine.queues(names).await.expect("an answer");
+        !infos.is_empty()
+    }
+
+    /// The books of all forgotten queues.
+    pub async fn forgotten(&self) -> Books {
+        self.engine.forgotten().await.expect("an answer")
+    }
+
+    /// Makes a queue that has nothing, by a job that was done.
+    pub async fn use_up(&self, queue: &QueueName) {
+        self.push_to(queue, plain()).await;
+        let leased = self.take_from(std::slice::from_ref(queue), 1).await;
+        self.settle(leased[0].token, ack()).await;
+    }
+
     /// Sets the usual queue's settings, and makes it.
     pub async fn configure(&self, config: QueueConfig) {
         self.change(Change::Queue(queue(), config)).await;
@@ -410,6 +430,7 @@ impl Bench {
         }
         let audit = self.engine.audit().await.expect("an audit");
         assert_eq!(audit.problems, Vec::<String>::new());
+        assert!(audit.forgotten.balanced(), "{audit:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, State, Token};
 use tokio::sync::broadcast;
 
@@ -193,6 +193,10 @@ impl<E: Engine> Engine for Broken<E> {
 
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
         self.engine.queues(names).await
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        self.engine.forgotten().await
     }
 
     async fn change(&self, change: Change) -> Result<()> {

@@ -77,6 +77,9 @@ pub struct Rules {
     pub restarts: Vec<Restart>,
     /// How much later than asked two readings of the engine's clocks may seem because of rounding, in milliseconds.
     pub slack: u64,
+    /// How many leases may have gone unseen besides those of calls without an answer: an engine drops a lease that is over when its
+    /// answer comes, and a store that is not in the same process has counted it by then.
+    pub dropped: u64,
     /// With fewer accepted pushes the run proves nothing.
     pub min_accepted: u64,
     /// With fewer restarts the run proves nothing.
@@ -88,6 +91,7 @@ impl Default for Rules {
         Rules {
             restarts: Vec::new(),
             slack: 2,
+            dropped: 0,
             min_accepted: 10_000,
             min_restarts: 0,
         }

@@ -5,16 +5,17 @@
 //! [`Mint`], so that the model can be told what an engine under test answered.
 //!
 //! Where a clock jumps over several moments at once, the model looks once, at `now`: first leases end, then lives, then
-//! retention and keys, then schedules tick.
+//! retention and keys, then schedules tick, then unused queues are forgotten.
 
 mod engine;
+mod forget;
 mod lend;
 mod operate;
 mod passage;
 mod record;
 mod setup;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ use record::{Phase, Record};
 
 /// Where names and chance come from: an engine's answers, or a counter.
 pub trait Mint {
-    /// The id of the next new job.
-    fn id(&mut self, now: Now) -> JobId;
+    /// The id of the next new job of a queue.
+    fn id(&mut self, queue: &QueueName, now: Now) -> JobId;
     /// A job of another store came with this id: new ones lie behind it.
     fn known(&mut self, _id: JobId) {}
     /// The token of the next lease, which is of this job.
@@ -56,6 +57,16 @@ pub struct Model {
     notes: BTreeMap<(QueueName, String), passage::Note>,
     /// Where the jobs of a queue go.
     leaving: BTreeMap<QueueName, String>,
+    /// The books of all forgotten queues.
+    forgotten: Books,
+    /// Queues that a lease call waits for.
+    awaited: BTreeSet<QueueName>,
+    /// No queue is forgotten for its age.
+    keeps_queues: bool,
+    /// How many queues there may be.
+    max_queues: Option<usize>,
+    /// The steady clock at the last look.
+    moment: Timestamp,
     /// Wall minus steady clock at the last look; a change of it is a step of the wall clock.
     offset: Option<i128>,
     sequence: u64,
@@ -71,6 +82,8 @@ struct Line {
     cancelled: u64,
     deleted: u64,
     asked: Option<Timestamp>,
+    /// When it last had something or was asked for, on the steady clock.
+    used: Timestamp,
     /// What the rate has left; `None` is a full one.
     bucket: Option<Bucket>,
     /// When each group last had its turn, as a count of turns.
@@ -104,6 +117,7 @@ impl Model {
 
     /// Lets everything happen whose time has come: vanished workers, ended lives, forgotten results and keys, ticks.
     pub fn advance(&mut self, now: Now, mint: &mut dyn Mint) {
+        self.note_uses(now);
         let leases_over = self.ids(|job| job.lease().is_some_and(|l| l.deadline <= now.steady));
         for id in leases_over {
             self.vanish(id, now);
@@ -120,6 +134,7 @@ impl Model {
             _ => true,
         });
         self.tick(now, mint);
+        self.forget_unused(now);
     }
 
     /// Whether the next [`Model::advance`] makes jobs: who must name them asks before.
@@ -178,7 +193,8 @@ impl Model {
             return self.push_again(holder, job, now);
         }
         self.has_room(&job)?;
-        let id = mint.id(now);
+        self.make_line(&job.queue, now)?;
+        let id = mint.id(&job.queue, now);
         let queue = job.queue.clone();
         self.jobs.insert(id, Record::new(id, job, now));
         self.step(id, None, Event::Push, now, "", "");
@@ -363,7 +379,12 @@ impl Model {
     }
 
     fn line(&mut self, queue: &QueueName) -> &mut Line {
-        self.lines.entry(queue.clone()).or_default()
+        let used = self.moment;
+        let new = || Line {
+            used,
+            ..Line::default()
+        };
+        self.lines.entry(queue.clone()).or_insert_with(new)
     }
 
     /// Follows an arrow, and notes it. A move without an arrow is the model's own mistake.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::{NewJob, QueueName, Result};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
@@ -77,6 +77,10 @@ impl Engine for Several {
 
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
         self.next(|it| async move { it.queues(names).await }).await
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        self.next(|it| async move { it.forgotten().await }).await
     }
 
     async fn change(&self, change: Change) -> Result<()> {

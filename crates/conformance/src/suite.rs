@@ -3,18 +3,21 @@
 //! An engine's test is one line, `auxo_conformance::suite!(make)`, where `make` is an async function that answers with a
 //! [`Bench`] holding a new and empty engine. An engine that outlives its process says so, and gets the cases for that as well:
 //! `suite!(make, restarts)`; so does one with a clock that nobody can step: `suite!(make, steady)`; and one that has all its queues
-//! in one place, and so knows the most urgent job of several: `suite!(make, together)`.
+//! in one place, and so knows the most urgent job of several: `suite!(make, together)`; and one that has the store itself, so that it is
+//! told whether a lease heeds what holds a job back, while a server decides that by rights: `suite!(make, direct)`.
 //!
 //! Nobody sleeps in a case: time is moved by hand, and what must happen is awaited. After each case the books must balance.
 
 pub mod books;
 pub mod clock;
 pub mod fairness;
+pub mod holds;
 pub mod keys;
 pub mod lease;
 pub mod limits;
 pub mod list;
 pub mod moving;
+pub mod names;
 pub mod operator;
 pub mod order;
 pub mod push;
@@ -206,12 +209,21 @@ macro_rules! all {
                 a_key_that_is_only_held_moves_too
                 a_key_that_is_held_on_both_sides_needs_no_second_holder
                 a_taken_id_is_replaced_and_new_ones_lie_behind
-                an_id_far_ahead_is_not_kept
+                an_id_far_ahead_or_too_large_is_not_kept
                 limits_and_pauses_do_not_keep_moved_jobs_out
                 times_go_on_after_a_move
                 places_in_line_survive_a_move
                 a_moved_job_wakes_who_waits
                 an_armed_schedule_goes_on_as_it_was
+            }
+            names {
+                an_unused_queue_is_forgotten_after_an_hour
+                the_books_of_forgotten_queues_are_added_up
+                a_queue_with_a_job_or_a_held_key_is_kept
+                a_queue_with_a_setting_is_kept
+                a_queue_with_a_schedule_or_a_subscription_is_kept
+                a_waiting_call_keeps_its_queue
+                a_queue_that_is_asked_for_is_in_use
             }
             operator {
                 every_move_follows_the_arrows
@@ -259,6 +271,7 @@ macro_rules! all {
                 a_job_is_shown_as_it_was_pushed
                 payloads_come_back_byte_for_byte
                 ids_rise_with_every_push
+                ids_are_numbers_that_javascript_can_hold
                 ids_rise_in_a_crowded_millisecond
                 a_batch_is_answered_per_item_in_order
                 a_delayed_job_is_handed_out_at_its_time_and_not_before
@@ -401,6 +414,18 @@ macro_rules! more {
             }
         }
     };
+    ($with:ident $make:ident direct $($failed:ident $but:ident)?) => {
+        $crate::$with! { $make $($failed $but)?;
+            holds {
+                a_named_job_that_is_ready_is_lent
+                a_named_job_that_is_not_due_or_dead_is_refused_and_stays_as_it_is
+                a_named_job_of_a_paused_queue_is_refused
+                a_named_job_past_the_most_leases_is_refused
+                a_named_job_past_the_rate_is_refused
+                a_named_job_that_cannot_be_lent_at_all_is_not_held_back
+            }
+        }
+    };
     ($with:ident $make:ident restarts $($failed:ident $but:ident)?) => {
         $crate::$with! { $make $($failed $but)?;
             restart {
@@ -426,6 +451,8 @@ macro_rules! more {
                 waiting_works_after_a_restart
                 a_long_history_leaves_only_the_living
                 a_move_goes_on_after_a_restart
+                what_a_rate_has_left_survives
+                the_books_of_forgotten_queues_survive
             }
         }
     };

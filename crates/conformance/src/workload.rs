@@ -44,6 +44,9 @@ pub struct Workload {
     pub backlog: u64,
     /// After this many pushes the run ends by itself; the workers stop then too.
     pub pushes: u64,
+    /// Whether the run goes on when a call is answered `unavailable`. An engine on Redis answers so when a single lease came too late; from
+    /// the others it means that they have stopped, and the run ends.
+    pub goes_on_when_unavailable: bool,
 }
 
 impl Default for Workload {
@@ -60,6 +63,7 @@ impl Default for Workload {
             key_window: DEFAULT_KEY_WINDOW,
             backlog: 200,
             pushes: u64::MAX,
+            goes_on_when_unavailable: false,
         }
     }
 }
@@ -174,7 +178,8 @@ struct Member<'a> {
 impl Member<'_> {
     /// Ends the run when the engine has stopped; other refusals are part of the play.
     fn heed(&self, error: &Error) {
-        if error.code() == auxo_core::Code::Unavailable {
+        if error.code() == auxo_core::Code::Unavailable && !self.floor.load.goes_on_when_unavailable
+        {
             self.floor.end();
         }
     }

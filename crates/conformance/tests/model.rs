@@ -1,13 +1,23 @@
 //! The suite, tested against the model: a case that the contract itself does not pass is wrong.
 
-use auxo_conformance::{Bench, ModelEngine};
+use auxo_conformance::suite::run_case;
+use auxo_conformance::{Bench, ModelEngine, queue_limit};
 use auxo_core::clock::ManualClock;
 
 async fn make() -> Bench {
-    ModelEngine::new(ManualClock::at(1_700_000_000_000)).on_bench()
+    ModelEngine::new(ManualClock::at(1_800_000_000_000)).on_bench()
 }
 
-auxo_conformance::suite!(make, restarts, steady, together);
+auxo_conformance::suite!(make, restarts, steady, together, direct);
+
+#[test]
+fn at_the_limit_the_longest_unused_queue_makes_room() {
+    let clock = ManualClock::at(1_700_000_000_000);
+    let make = async || ModelEngine::with_queues(clock.clone(), 8).on_bench();
+    let case =
+        async |t: &Bench| queue_limit::at_the_limit_the_longest_unused_queue_makes_room(t, 8).await;
+    run_case(make, case);
+}
 
 /// The list of the macro is written by hand; this is why no case can be forgotten in it.
 #[test]
@@ -17,11 +27,13 @@ fn every_case_is_in_the_list() {
         ("books", include_str!("../src/suite/books.rs")),
         ("clock", include_str!("../src/suite/clock.rs")),
         ("fairness", include_str!("../src/suite/fairness.rs")),
+        ("holds", include_str!("../src/suite/holds.rs")),
         ("keys", include_str!("../src/suite/keys.rs")),
         ("lease", include_str!("../src/suite/lease.rs")),
         ("limits", include_str!("../src/suite/limits.rs")),
         ("list", include_str!("../src/suite/list.rs")),
         ("moving", include_str!("../src/suite/moving.rs")),
+        ("names", include_str!("../src/suite/names.rs")),
         ("operator", include_str!("../src/suite/operator.rs")),
         ("order", include_str!("../src/suite/order.rs")),
         ("push", include_str!("../src/suite/push.rs")),

@@ -9,7 +9,7 @@ use auxo_core::clock::ManualClock;
 use planted::Forgetful;
 
 async fn immortal() -> Bench {
-    ModelEngine::new(ManualClock::at(1_700_000_000_000)).on_bench()
+    ModelEngine::new(ManualClock::at(1_800_000_000_000)).on_bench()
 }
 
 async fn model() -> Bench {

@@ -40,11 +40,10 @@ impl Clock for SystemClock {
     fn now(&self) -> Now {
         let elapsed = self.opened.elapsed();
         let steady = self.anchor.plus(elapsed);
-        let begun = !elapsed.subsec_nanos().is_multiple_of(1_000_000);
         Now {
             steady,
             wall: wall(),
-            ceiling: Timestamp(steady.0 + u64::from(begun)),
+            ceiling: Timestamp(steady.0.saturating_add(1)),
         }
     }
 

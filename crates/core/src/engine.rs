@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::broadcast;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::event::Notice;
 use crate::explain::Explanation;
 use crate::id::{JobId, Token};
@@ -32,7 +32,10 @@ use crate::topic::Subscription;
 /// 6. A lease that nobody settles ends at its deadline; the job is then at the front of its priority, or dead if it
 ///    vanished or failed `max_attempts` times.
 /// 7. Due moves and expiry have no ceiling per tick.
-/// 8. The books of each queue balance.
+/// 8. The books of each queue balance. A queue that has no job, held key, setting, schedule, subscription or waiting lease call, and
+///    that no call used for [`FORGET_AFTER`](crate::queue::FORGET_AFTER), is forgotten; where there are as many queues as there may
+///    be, the one that went unused the longest goes at once to make room for a new name. Its books are added to those of all
+///    forgotten queues, so no total ever falls. A forgotten name that is used again is a new queue.
 /// 9. Idle means idle.
 ///
 /// Values are already checked by the service; an engine may rely on the limits.
@@ -64,8 +67,20 @@ pub trait Engine: Send + Sync + 'static {
     /// work and answers where to go on.
     async fn steer(&self, order: Order) -> Result<Steered>;
 
-    /// Shows the named queues, or all, in the order of their names. A queue that never was is left out.
+    /// Shows the named queues, or all, in the order of their names. A queue that never was, or was forgotten, is left out.
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>>;
+
+    /// Shows all queues that can be reached, and which parts of the store cannot. [`Engine::queues`] without names fails where a part
+    /// is missing; this fails only where nothing can be reached. Of a store that works as a whole or not at all there is nothing
+    /// to add.
+    async fn reachable_queues(&self) -> Result<QueueList> {
+        self.queues(None).await.map(QueueList::whole)
+    }
+
+    /// The books of all forgotten queues together. An engine that forgets none has none.
+    async fn forgotten(&self) -> Result<Books> {
+        Ok(Books::default())
+    }
 
     /// Changes a queue's settings, a subscription or a schedule. Durable when answered.
     async fn change(&self, change: Change) -> Result<()>;
@@ -94,7 +109,7 @@ pub trait Engine: Send + Sync + 'static {
         Err(immovable())
     }
 
-    /// Takes jobs of another store in, all in one step with the note that they are here. A job keeps its id if that is free, and
+    /// Takes jobs of another store in, each in one step with the note that it is here. A job keeps its id if that is free, and
     /// everything else in any case; one whose key is taken is refused. Another run than the one that began last is a conflict.
     async fn adopt(&self, _adoption: Adoption) -> Result<Adopted> {
         Err(immovable())
@@ -106,8 +121,14 @@ pub trait Engine: Send + Sync + 'static {
     /// Tells of every transition from now on. A watcher that falls behind is told how many notices it missed.
     fn watch(&self) -> broadcast::Receiver<Notice>;
 
-    /// Whether the engine can still keep its promises; the error says why not.
+    /// Whether the engine works at all; the error says why not. While a part of it works this is no error: see
+    /// [`Engine::outages`].
     fn health(&self) -> Result<()>;
+
+    /// What the engine refuses now, while it does the rest: it is degraded. None when all is well, and when nothing works.
+    fn outages(&self) -> Vec<Outage> {
+        Vec::new()
+    }
 
     /// How much the engine has found wrong in its store and put right by itself since it was opened. One that alone writes to
     /// its store has nothing to find.
@@ -117,6 +138,45 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Makes everything durable and stops. Later calls are answered `unavailable`.
     async fn close(&self) -> Result<()>;
+}
+
+/// Something that an engine refuses for now, while it does the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// What is refused, in a word or two: `pushes`, `shard 3`. It names nothing that a stranger must not know.
+    pub part: String,
+    /// Why, as a sentence for whoever runs the store.
+    pub why: String,
+}
+
+/// The queues that can be reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueList {
+    /// The queues, in the order of their names. One that is also in a missing part is shown with what the others have of it.
+    pub queues: Vec<QueueInfo>,
+    /// The parts of the store that could not be asked.
+    pub unavailable: Vec<Outage>,
+}
+
+impl QueueList {
+    /// All queues of a store of which nothing is missing.
+    pub fn whole(queues: Vec<QueueInfo>) -> QueueList {
+        QueueList {
+            queues,
+            unavailable: Vec::new(),
+        }
+    }
+
+    /// The queues if they are all, or an error that names what is missing.
+    pub fn into_all(self) -> Result<Vec<QueueInfo>> {
+        match self.unavailable.first() {
+            None => Ok(self.queues),
+            Some(outage) => {
+                let message = format!("{} is away: {}", outage.part, outage.why);
+                Err(Error::new(Code::Unavailable, message))
+            }
+        }
+    }
 }
 
 /// The answer of an engine that has nothing to move.
@@ -164,10 +224,9 @@ impl Accepted {
 pub struct Ask {
     /// Where to look; at least one, unless a job is named.
     pub queues: Vec<QueueName>,
-    /// This very job instead of the next, wherever it stands in its line: one that is not due or dead is kicked first. Neither a
-    /// pause of its queue nor its limits hold it back, and it is not waited for. A job that is leased, done or expired is not
-    /// handed out.
-    pub job: Option<JobId>,
+    /// This very job instead of the next, wherever it stands in its line. It is not waited for. A job that is leased, done or expired is
+    /// not handed out.
+    pub job: Option<NamedJob>,
     /// Which of the queues gives.
     pub pick: Pick,
     /// How many jobs at most; at least 1.
@@ -178,6 +237,26 @@ pub struct Ask {
     pub ttr: Option<Duration>,
     /// The worker's name for itself.
     pub worker: Arc<str>,
+}
+
+/// A job that a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedJob {
+    /// The job.
+    pub id: JobId,
+    /// What is done if something holds it back.
+    pub holds: Holds,
+}
+
+/// Whether a lease of a named job heeds what would keep its queue from handing it out: that it is not due, or dead, a pause of the
+/// queue, its most leases or its rate. A request that is sent to a server does not say so: the server decides by what the caller may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// The lease is refused with [`refusal::held_back`](crate::refusal::held_back).
+    #[default]
+    Respect,
+    /// The job is lent all the same; one that is not due, or dead, is kicked first.
+    Bypass,
 }
 
 /// Which of several queues gives. All jobs of an answer are of that one.
@@ -539,6 +618,8 @@ pub struct Message {
 pub struct Audit {
     /// The books of each queue as recomputed from the stored jobs.
     pub queues: Vec<(QueueName, Books)>,
+    /// The books of all forgotten queues together.
+    pub forgotten: Books,
     /// How many stored jobs were read.
     pub jobs: u64,
     /// Every difference found, as a sentence that names the queue or job.

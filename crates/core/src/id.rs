@@ -2,49 +2,60 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::error::{Code, Error};
 use crate::time::Timestamp;
 
-const SEQUENCE_BITS: u32 = 12;
-const SHARD_BITS: u32 = 10;
+/// 2025-01-01T00:00:00Z, from which ids count milliseconds.
+const EPOCH: Timestamp = Timestamp(1_735_689_600_000);
+/// How many ids there are for each millisecond.
+const PER_MILLISECOND: u64 = 1 << 12;
+/// How far ahead of the clock an id of another store may lie.
+const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
+/// Milliseconds since [`EPOCH`] that ids have room for: until 2094. The last three days are left to be counted through, should
+/// a clock ever say that it is later than that.
+const LAST_MILLISECOND: u64 = (1 << 41) - (1 << 28);
 
-/// A job's id: 42 bits of milliseconds, 10 bits of shard, 12 bits of sequence. Ids of one engine rise with time, and an id
-/// alone tells which shard holds the job. It is written as a decimal number, in JSON as a string.
+/// A job's id: a number below 2^53, so that a program that keeps it as a double (every number of JavaScript is one) keeps all
+/// of it. Its upper 41 bits are milliseconds since 2025, the lower 12 count within them. The shard that holds the job is the id
+/// modulo the number of shards of its store, so an id alone tells where its job is. Ids of one shard only rise: under
+/// load they run ahead of the clock. An id is written as a decimal number, in JSON as a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
 impl JobId {
-    /// The first id of a millisecond on a shard.
-    pub fn first_at(at: Timestamp, shard: u16) -> JobId {
-        JobId(at.0 << (SHARD_BITS + SEQUENCE_BITS) | u64::from(shard) << SEQUENCE_BITS)
+    /// The first id of a millisecond. A time before 2025 counts as the beginning of 2025.
+    pub fn first_at(at: Timestamp) -> JobId {
+        let since = at.0.saturating_sub(EPOCH.0).min(LAST_MILLISECOND);
+        JobId(since * PER_MILLISECOND)
     }
 
-    /// The id that follows on the same shard. When a millisecond's sequence is used up it borrows from the next one, so
-    /// ids keep rising however fast jobs arrive.
-    pub fn next(self) -> JobId {
-        let sequence = self.0 & ((1 << SEQUENCE_BITS) - 1);
-        if sequence + 1 < 1 << SEQUENCE_BITS {
-            JobId(self.0 + 1)
-        } else {
-            JobId::first_at(Timestamp(self.at().0 + 1), self.shard())
-        }
+    /// The id that a store of one shard gives after this one. When the ids of a millisecond are used up it is one of the next.
+    pub fn after(self, now: Timestamp) -> JobId {
+        self.next(1).max(JobId::first_at(now))
     }
 
-    /// The same moment and sequence on another shard.
-    pub fn on_shard(self, shard: u16) -> JobId {
-        let bits = ((1 << SHARD_BITS) - 1) << SEQUENCE_BITS;
-        JobId(self.0 & !bits | u64::from(shard) << SEQUENCE_BITS)
+    /// The next higher id on the same shard of so many.
+    pub fn next(self, shards: u16) -> JobId {
+        JobId(self.0.saturating_add(shards.into()))
     }
 
-    /// The millisecond in which the id was given.
+    /// The millisecond that the id belongs to.
     pub fn at(self) -> Timestamp {
-        Timestamp(self.0 >> (SHARD_BITS + SEQUENCE_BITS))
+        Timestamp(EPOCH.0 + self.0 / PER_MILLISECOND)
     }
 
-    /// The shard that holds the job.
-    pub fn shard(self) -> u16 {
-        (self.0 >> SEQUENCE_BITS) as u16 & ((1 << SHARD_BITS) - 1)
+    /// Which shard of so many holds the job.
+    pub fn shard(self, shards: u16) -> u16 {
+        (self.0 % u64::from(shards)) as u16
+    }
+
+    /// Whether a store of one shard may give a job that it adopts this id of another store: not one of 2^53 or above, nor one
+    /// that lies further ahead than a day, for new ones have to lie behind it.
+    pub fn may_keep(self, now: Timestamp) -> bool {
+        let latest = now.max(EPOCH).plus(AHEAD);
+        self.0 > 0 && self <= JobId::first_at(latest)
     }
 }
 
@@ -124,15 +135,66 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_rise_even_when_a_millisecond_is_used_up() {
-        let mut id = JobId::first_at(Timestamp(1_700_000_000_000), 3);
-        for _ in 0..10_000 {
-            let next = id.next();
+    fn ids_rise_when_a_millisecond_is_used_up() {
+        let now = Timestamp(1_800_000_000_000);
+        let mut id = JobId(0).after(now);
+        for _ in 1..10_000 {
+            let next = id.after(now);
             assert!(next > id);
-            assert_eq!(next.shard(), 3);
             id = next;
         }
-        assert_eq!(id.at(), Timestamp(1_700_000_000_002));
+        assert_eq!(id.at(), Timestamp(1_800_000_000_002));
+    }
+
+    #[test]
+    fn ids_never_go_back_and_fit_a_double_whatever_the_clock_says() {
+        let year = 365 * 24 * 60 * 60 * 1000;
+        let mut last = JobId(0);
+        for now in [0, EPOCH.0, EPOCH.0 + 69 * year, EPOCH.0, u64::MAX] {
+            for _ in 0..10_000 {
+                let id = last.after(Timestamp(now));
+                assert!(id > last && id.0 < 1 << 53, "{id} follows {last} at {now}");
+                last = id;
+            }
+        }
+        assert!(last.at() > Timestamp(EPOCH.0 + 69 * year), "decades fit in");
+    }
+
+    #[test]
+    fn an_id_stays_on_its_shard() {
+        for (shards, shard) in [(1, 0), (3, 2), (16, 15), (128, 77)] {
+            let first = JobId(u64::from(shards) * 1_000_000_000 + u64::from(shard));
+            assert_eq!(first.shard(shards), shard);
+            assert_eq!(first.next(shards).shard(shards), shard);
+        }
+    }
+
+    #[test]
+    fn a_clock_before_2025_counts_as_2025() {
+        assert_eq!(JobId::first_at(Timestamp(0)), JobId(0));
+        assert_eq!(JobId::first_at(EPOCH), JobId(0));
+        assert_eq!(JobId::first_at(Timestamp(EPOCH.0 + 3)), JobId(3 << 12));
+        assert_eq!(JobId(3 << 12 | 5).at(), Timestamp(EPOCH.0 + 3));
+        assert!(JobId(1).may_keep(Timestamp(0)));
+    }
+
+    #[test]
+    fn an_id_of_another_store_is_kept_if_a_double_holds_it_and_it_is_not_far_ahead() {
+        let now = Timestamp(1_800_000_000_000);
+        let day = Duration::from_secs(24 * 60 * 60);
+        for (id, kept) in [
+            (JobId(0), false),
+            (JobId(1), true),
+            (JobId::first_at(now), true),
+            (JobId::first_at(now.plus(day)), true),
+            (JobId(JobId::first_at(now.plus(day)).0 + (1 << 12)), false),
+            (JobId(u64::MAX), false),
+        ] {
+            assert_eq!(id.may_keep(now), kept, "{id}");
+        }
+        for wrong in [1 << 53, 7_130_316_800_000_000_000] {
+            assert!(!JobId(wrong).may_keep(Timestamp(u64::MAX)), "{wrong}");
+        }
     }
 
     #[test]

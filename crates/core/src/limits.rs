@@ -312,6 +312,7 @@ impl Limits {
     pub fn check_passage(&self, passage: &Passage, now: Timestamp) -> Result<()> {
         let job = &passage.job;
         self.check_spec(&passage.spec(), now)?;
+        passage.check_numbers()?;
         let bytes = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, |bytes| bytes.len());
         size("result", bytes(&job.result), self.result)?;
         size("progress", bytes(&job.progress), self.progress)?;
@@ -443,10 +444,11 @@ fn count(field: &str, items: usize, limit: usize) -> Result<()> {
     Err(Error::new(Code::TooLarge, message))
 }
 
-/// Text that ends up in logs, headers and line protocols: control characters would forge lines there.
+/// Text that ends up in logs, headers and line protocols: control characters would forge lines there, and those that turn the direction of
+/// writing would make it look like another text.
 fn line(field: &str, text: &str, limit: usize) -> Result<()> {
     size(field, text.len(), limit)?;
-    match text.chars().find(|c| c.is_control()) {
+    match text.chars().find(|c| text::is_deceptive(*c)) {
         None => Ok(()),
         Some(c) => Err(wrong(field, format!("has the control character {c:?}"))),
     }

@@ -17,7 +17,7 @@
 //! should depart stays where it is.
 
 use crate::engine::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::JobId;
 use crate::job::{Job, Key, QueueName};
 use crate::job::{JobSpec, OnDuplicate};
@@ -94,6 +94,41 @@ impl Passage {
         self.kept().is_some_and(|(kept, _)| kept <= now)
     }
 
+    /// Refuses numbers that no store can have counted to, and instants that have no place in a record.
+    pub fn check_numbers(&self) -> Result<()> {
+        let job = &self.job;
+        if job.attempt > MOST_ATTEMPTS {
+            let attempt = job.attempt;
+            return Err(Error::bad_request(format!(
+                "attempt: {attempt} cannot be; at most {MOST_ATTEMPTS} is taken in"
+            )));
+        }
+        let ended = u64::from(job.failures) + u64::from(job.vanished);
+        if ended > u64::from(job.attempt) {
+            let (failures, vanished, attempt) = (job.failures, job.vanished, job.attempt);
+            return Err(Error::bad_request(format!(
+                "attempt: {failures} failures and {vanished} lost workers cannot be of {attempt} attempts"
+            )));
+        }
+        let times = [
+            ("created_at", Some(job.created_at)),
+            ("run_at", Some(job.run_at)),
+            ("expires_at", job.expires_at),
+            ("ended_at", job.ended_at),
+        ];
+        let moments = job.timeline.iter().map(|one| ("timeline", Some(one.at)));
+        for (field, at) in times.into_iter().chain(moments) {
+            if let Some(Timestamp(at)) = at
+                && at > LAST_TIME.0
+            {
+                return Err(Error::bad_request(format!(
+                    "{field}: {at} ms cannot be; the last instant that is taken in is {LAST_TIME}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The job as the source knows it.
     pub fn leaving(&self) -> Leaving {
         Leaving {
@@ -118,13 +153,10 @@ fn on_clock(at: Timestamp, base: Base, now: Now) -> Due {
     }
 }
 
-/// An id that lies further ahead than this is not kept: new ones would have to lie behind it.
-const AHEAD: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
-
-/// Whether a store may give a job that it adopts this id of another store.
-pub fn may_keep(id: JobId, now: Timestamp) -> bool {
-    id.0 > 0 && id.at() <= now.plus(AHEAD)
-}
+/// More attempts than a job can have had, and room for as many again.
+const MOST_ATTEMPTS: u32 = i32::MAX as u32;
+/// The end of the year 9999: a calendar has no later one, and every store has room for it.
+const LAST_TIME: Timestamp = Timestamp(253_402_300_799_999);
 
 /// A request for jobs to move.
 #[derive(Clone, Debug, PartialEq, Eq)]

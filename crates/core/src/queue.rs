@@ -1,10 +1,16 @@
 //! A queue's settings, its counts and its books.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::job::QueueName;
 use crate::time::{Timestamp, When};
+
+/// How long a queue that has nothing must go unused before it is forgotten.
+pub const FORGET_AFTER: Duration = Duration::from_secs(60 * 60);
+/// How many queues a store (on Redis, a shard) has at most unless told otherwise.
+pub const MAX_QUEUES: u32 = 100_000;
 
 /// What an operator can set on a queue. The default is a queue without limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +75,18 @@ impl QueueConfig {
             Some(When::At(until)) => Some(until),
             _ => None,
         }
+    }
+
+    /// Whether nothing is set, or nothing but a pause that is over when the wall clock shows this.
+    pub fn is_unset(&self, wall: Timestamp) -> bool {
+        let paused_until = self
+            .paused_until
+            .filter(|_| self.pause_ends(wall).is_some());
+        let in_force = QueueConfig {
+            paused_until,
+            ..self.clone()
+        };
+        in_force == QueueConfig::default()
     }
 
     /// The same settings, as an engine keeps them whose wall clock shows this.
@@ -145,6 +163,23 @@ impl Books {
         self.accepted
             == self.live + self.done + self.dead + self.expired + self.cancelled + self.deleted
     }
+
+    /// Whether there is anything in them.
+    pub fn is_empty(&self) -> bool {
+        *self == Books::default()
+    }
+}
+
+impl AddAssign for Books {
+    fn add_assign(&mut self, other: Books) {
+        self.accepted += other.accepted;
+        self.live += other.live;
+        self.done += other.done;
+        self.dead += other.dead;
+        self.expired += other.expired;
+        self.cancelled += other.cancelled;
+        self.deleted += other.deleted;
+    }
 }
 
 /// A queue as an engine shows it.
@@ -169,4 +204,38 @@ pub struct QueueInfo {
     pub next_due: Option<Timestamp>,
     /// When its rate allows the next lease, as the wall clock will show it. `None` while it allows one now.
     pub rate_wait: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_is_over_is_no_setting() {
+        let mut config = QueueConfig::default();
+        assert!(config.is_unset(Timestamp(0)));
+        config.paused_until = Some(When::At(Timestamp(10)));
+        assert!(!config.is_unset(Timestamp(9)));
+        assert!(config.is_unset(Timestamp(10)));
+        config.fair = true;
+        assert!(!config.is_unset(Timestamp(10)));
+    }
+
+    #[test]
+    fn books_that_balance_balance_together() {
+        let one = Books {
+            accepted: 21,
+            live: 1,
+            done: 2,
+            dead: 3,
+            expired: 4,
+            cancelled: 5,
+            deleted: 6,
+        };
+        let mut both = one;
+        both += one;
+        assert!(both.balanced() && !both.is_empty());
+        assert_eq!((both.accepted, both.deleted), (42, 12));
+        assert!(Books::default().is_empty());
+    }
 }

@@ -50,6 +50,35 @@ pub fn lease_lost(job: JobId) -> Error {
     Error::new(Code::LeaseLost, text).about(job)
 }
 
+/// What keeps a queue from handing out a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The job is scheduled.
+    NotDue,
+    /// The job is dead, but not because its life is over.
+    Dead,
+    /// The queue hands out nothing.
+    Paused,
+    /// The queue has as many leases as it may.
+    MaxLeased,
+    /// The queue has handed out as many jobs as its rate allows.
+    Rate,
+}
+
+/// The job was named, and something holds it back.
+pub fn held_back(job: JobId, hold: Hold) -> Error {
+    let text = match hold {
+        Hold::NotDue => format!("job {job} is not due yet"),
+        Hold::Dead => format!("job {job} is dead"),
+        Hold::Paused => format!("the queue of job {job} is paused"),
+        Hold::MaxLeased => format!("the queue of job {job} has as many leases as it may"),
+        Hold::Rate => {
+            format!("the queue of job {job} has handed out as many jobs as its rate allows")
+        }
+    };
+    Error::new(Code::Conflict, text).about(job)
+}
+
 /// There is no such job.
 pub fn no_job(job: JobId) -> Error {
     Error::new(Code::NotFound, format!("there is no job {job}")).about(job)

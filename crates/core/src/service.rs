@@ -14,7 +14,7 @@ pub use self::counters::Tally;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::{
     Action, Ask, Audit, Catalog, Change, Engine, Extend, Extended, Filter, Message, Mode, Order,
-    Page, Pushed, Query, Settle, Settled, Steered, Target, Which,
+    Outage, Page, Pushed, Query, QueueList, Settle, Settled, Steered, Target, Which,
 };
 use crate::error::{Code, Error, Result};
 use crate::event::Notice;
@@ -23,7 +23,7 @@ use crate::job::{Job, Leased, NewJob, QueueName};
 use crate::life::State;
 use crate::limits::Limits;
 use crate::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step};
-use crate::queue::QueueInfo;
+use crate::queue::{Books, QueueInfo};
 use crate::time::{Timestamp, When};
 
 /// An engine behind its checks. Each method has the meaning of the [`Engine`] call of the same name.
@@ -287,6 +287,16 @@ impl Service {
         self.outer(self.engine.queues(names).await)
     }
 
+    /// Shows all queues that can be reached, and what cannot.
+    pub async fn reachable_queues(&self) -> Result<QueueList> {
+        self.outer(self.engine.reachable_queues().await)
+    }
+
+    /// The books of all forgotten queues together.
+    pub async fn forgotten(&self) -> Result<Books> {
+        self.outer(self.engine.forgotten().await)
+    }
+
     /// Changes what is set up.
     pub async fn change(&self, change: Change) -> Result<()> {
         self.outer(self.limits.check_change(&change, self.now()))?;
@@ -346,9 +356,14 @@ impl Service {
         self.engine.watch()
     }
 
-    /// Whether the engine can still keep its promises. Not counted: it is asked over and over.
+    /// Whether the engine works at all. Not counted: it is asked over and over.
     pub fn health(&self) -> Result<()> {
         self.engine.health()
+    }
+
+    /// What the engine refuses now, while it does the rest.
+    pub fn outages(&self) -> Vec<Outage> {
+        self.engine.outages()
     }
 
     /// How much the engine has put right by itself since it was opened.

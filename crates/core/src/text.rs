@@ -101,12 +101,28 @@ pub fn duration(duration: Duration) -> String {
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for c in text.chars() {
-        match c.is_control() {
-            true => line.extend(c.escape_debug()),
-            false => line.push(c),
+        if is_deceptive(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
         }
     }
     line
+}
+
+/// Whether a character makes a line of text look like something else: a control character, one that ends a line or a paragraph, or one
+/// that turns the direction of writing (Unicode's `Bidi_Control`).
+///
+/// ```
+/// assert!(auxo_core::text::is_deceptive('\u{202e}'));
+/// assert!(!auxo_core::text::is_deceptive('é'));
+/// ```
+pub fn is_deceptive(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Reads an instant: RFC 3339 with an offset, or Unix milliseconds, from 1970 to 9999.

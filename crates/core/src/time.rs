@@ -73,8 +73,8 @@ pub struct Now {
     pub steady: Timestamp,
     /// What the wall clock shows.
     pub wall: Timestamp,
-    /// The steady clock, rounded up to a whole millisecond where `steady` is rounded down. What is to last a given time is
-    /// counted from here, so that it is never cut short.
+    /// The end of the millisecond that `steady` is the beginning of. What is to last a given time is counted from here, so that
+    /// it is never cut short. A clock that only moves by whole milliseconds shows the same as `steady`.
     pub ceiling: Timestamp,
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::id::clip;
 use crate::job::QueueName;
+use crate::text::is_deceptive;
 
 /// The queue that gets a copy of each message of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Pattern {
             "is empty"
         } else if text.len() > 255 {
             "is longer than 255 bytes"
-        } else if text.chars().any(char::is_control) {
+        } else if text.chars().any(is_deceptive) {
             "has a control character"
         } else if text.split('.').any(wild_part) {
             "has '*' or '#' inside a word; they stand for whole words"

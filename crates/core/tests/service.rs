@@ -361,3 +361,49 @@ fn calls_can_be_made_from_any_task() {
     sendable(service.purge(mail(), vec![], |_| ()));
     sendable(service.explain(Which::Id(JobId(1))));
 }
+
+/// A change to a job that it may not have.
+type Wrong = fn(&mut Job);
+
+#[test]
+fn a_job_of_another_store_with_numbers_that_cannot_be_is_refused_in_words() {
+    let limits = auxo_core::Limits::default();
+    let now = Timestamp(1_700_000_000_000);
+    let check = |change: Wrong| {
+        let mut passage = auxo_core::passage::Passage {
+            job: ready_job(),
+            front: false,
+            due: auxo_core::time::Base::Steady,
+            expires: auxo_core::time::Base::Wall,
+            version: 1,
+        };
+        change(&mut passage.job);
+        limits.check_passage(&passage, now)
+    };
+    assert_eq!(check(|_| ()), Ok(()));
+    assert_eq!(check(|job| job.attempt = i32::MAX as u32), Ok(()));
+    let table: [(&str, Wrong); 7] = [
+        ("attempt: 4294967295", |job| job.attempt = u32::MAX),
+        ("attempt: 2147483648", |job| job.attempt = 1 << 31),
+        ("2 failures and 0 lost workers", |job| {
+            (job.attempt, job.failures) = (1, 2);
+        }),
+        ("1 failures and 4294967295 lost workers", |job| {
+            (job.attempt, job.failures, job.vanished) = (3, 1, u32::MAX);
+        }),
+        ("run_at: 18446744073709551615", |job| {
+            job.run_at = Timestamp(u64::MAX);
+        }),
+        ("created_at: 253402300800000", |job| {
+            job.created_at = Timestamp(253_402_300_800_000);
+        }),
+        ("expires_at: ", |job| {
+            job.expires_at = Some(Timestamp(1 << 63))
+        }),
+    ];
+    for (words, change) in table {
+        let error = check(change).expect_err(words);
+        assert_eq!(error.code(), Code::BadRequest);
+        assert!(error.message().contains(words), "{error}");
+    }
+}

@@ -7,6 +7,8 @@ use std::{fmt, io};
 
 use auxo_core::{Code, Error};
 
+use crate::format::FORMAT;
+
 /// Bytes that are not what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
@@ -53,6 +55,13 @@ pub enum Trouble {
     },
     /// The bytes were read and are wrong.
     Damaged(Damage),
+    /// The file is whole, and in a format that this build does not read.
+    OtherFormat {
+        /// The name of the file in the data directory.
+        file: String,
+        /// The version of its format.
+        format: u32,
+    },
 }
 
 impl Trouble {
@@ -72,7 +81,7 @@ impl Trouble {
     /// The name of the file.
     pub fn file(&self) -> &str {
         match self {
-            Trouble::Io { file, .. } => file,
+            Trouble::Io { file, .. } | Trouble::OtherFormat { file, .. } => file,
             Trouble::Damaged(damage) => &damage.file,
         }
     }
@@ -88,6 +97,17 @@ impl fmt::Display for Trouble {
         match self {
             Trouble::Io { file, error } => write!(f, "file {file}: {error}"),
             Trouble::Damaged(damage) => damage.fmt(f),
+            Trouble::OtherFormat { file, format } if *format < FORMAT => write!(
+                f,
+                "the store was not opened: an older build of Auxo wrote it in format {format} (file {file}), and this build reads and \
+                 writes format {FORMAT}. Nothing was changed. To move its jobs, start a server of the older build on the directory and \
+                 run, with this build, `auxo migrate --from http://HOST:8000 --to NEW_DIR`"
+            ),
+            Trouble::OtherFormat { file, format } => write!(
+                f,
+                "the store was not opened: a newer build of Auxo wrote it in format {format} (file {file}), and this build reads and \
+                 writes format {FORMAT}. Nothing was changed. Use the newer build"
+            ),
         }
     }
 }
@@ -97,6 +117,7 @@ impl std::error::Error for Trouble {
         match self {
             Trouble::Io { error, .. } => Some(error),
             Trouble::Damaged(damage) => Some(damage),
+            Trouble::OtherFormat { .. } => None,
         }
     }
 }
@@ -112,6 +133,7 @@ impl From<Trouble> for Error {
         let code = match trouble {
             Trouble::Io { .. } => Code::Unavailable,
             Trouble::Damaged(_) => Code::Internal,
+            Trouble::OtherFormat { .. } => Code::Conflict,
         };
         Error::new(code, trouble.to_string())
     }

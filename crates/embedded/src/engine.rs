@@ -27,21 +27,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use async_trait::async_trait;
-use auxo_core::clock::{Clock, SystemClock};
+use auxo_core::clock::Clock;
 use auxo_core::engine::{
-    Ask, Audit, Catalog, Change, Extend, Extended, Message, Order, Page, Pushed, Query, Settle,
-    Settled, Steered, Which,
+    Ask, Audit, Catalog, Change, Extend, Extended, Message, Order, Outage, Page, Pushed, Query,
+    Settle, Settled, Steered, Which,
 };
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::{Code, Engine, Error, NewJob, QueueName, Result};
 use hashbrown::HashMap;
 use tokio::sync::{broadcast, oneshot};
 
-use self::inbox::{Call, Caller, Inbox, Taken, Wants};
+use self::inbox::{Call, Caller, Inbox, Space, Taken, Wants};
 use self::writer::{Batch, Waiting, Writer};
+use crate::clock::{MachineTime, StoreClock};
 use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
 use crate::machine::{After, Machine, Op, Reply, Settings, Task, Ticket};
@@ -86,11 +87,16 @@ impl Embedded {
             pave: options.sync == Sync::Always,
         };
         let dice = options.seed.map_or_else(Dice::system, Dice::seeded);
-        let machine = Machine::open(disk.clone(), settings, dice)?;
-        let clock = options
-            .clock
-            .clone()
-            .unwrap_or_else(|| Arc::new(SystemClock::new(machine.stamp())));
+        let mut machine = Machine::open(disk.clone(), settings, dice)?;
+        let clock = match options.clock {
+            Some(clock) => clock,
+            None => {
+                let source = options.time_source.unwrap_or_else(|| Arc::new(MachineTime));
+                let (clock, boot) = StoreClock::resume(source, machine.boot(), machine.stamp());
+                machine.set_boot(boot);
+                Arc::new(clock)
+            }
+        };
         let inbox = Inbox::new();
         let on_move = inbox.clone();
         clock.on_move(Arc::new(move || on_move.nudge()));
@@ -349,6 +355,11 @@ impl Core {
         if let Some(error) = self.machine.broken() {
             self.inbox.set_health(error);
         }
+        self.inbox.set_space(match self.machine.no_room(0) {
+            Some(error) => Space::None(error),
+            None if self.machine.takes_nothing() => Space::Short,
+            None => Space::Enough,
+        });
         let served = match self.machine.out.answers.len() > called {
             true => Served::Waiting,
             false => Served::Callers,
@@ -472,6 +483,10 @@ impl Engine for Embedded {
         expect!(self, Op::Change(change), Reply::Change => ())
     }
 
+    async fn forgotten(&self) -> Result<Books> {
+        expect!(self, Op::Forgotten, Reply::Forgotten(books) => books)
+    }
+
     async fn catalog(&self) -> Result<Catalog> {
         expect!(self, Op::Catalog, Reply::Catalog(catalog) => catalog)
     }
@@ -501,7 +516,22 @@ impl Engine for Embedded {
     }
 
     fn health(&self) -> Result<()> {
-        self.inbox.health()
+        self.inbox.health()?;
+        match self.inbox.space() {
+            Space::None(error) => Err(error),
+            Space::Enough | Space::Short => Ok(()),
+        }
+    }
+
+    fn outages(&self) -> Vec<Outage> {
+        if self.health().is_err() || self.inbox.space() != Space::Short {
+            return Vec::new();
+        }
+        vec![Outage {
+            part: "pushes".into(),
+            why: "the disk is full: free some space; jobs can be leased and settled meanwhile"
+                .into(),
+        }]
     }
 
     async fn close(&self) -> Result<()> {

@@ -4,11 +4,13 @@
 //! is the queue itself as a deterministic state machine, and `engine` runs it on threads.
 
 mod bits;
+mod clock;
 mod codec;
 pub mod damage;
 mod dice;
 pub mod disk;
 mod engine;
+mod format;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -27,6 +29,7 @@ mod simulation;
 pub mod snapshot;
 mod stream;
 
+pub use clock::{MachineTime, TimeSource};
 pub use engine::Embedded;
 pub use options::{Options, Sync};
 pub use salvage::{Report, salvage, salvage_disks};

@@ -13,6 +13,7 @@ mod audit;
 mod catalog;
 mod checkpoint;
 pub mod classes;
+mod forget;
 mod import;
 mod lease;
 mod line;
@@ -39,7 +40,7 @@ use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::life::Event;
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::schedule::Schedule;
 use auxo_core::time::{Now, Timestamp};
 use auxo_core::topic::Subscription;
@@ -49,12 +50,13 @@ use hashbrown::HashMap;
 
 pub use self::import::Survey;
 pub use self::push::weight;
-use self::queue::Queue;
+use self::queue::Queues;
 pub use self::upkeep::{Done, Task};
+use crate::clock::Boot;
 use crate::damage::Trouble;
 use crate::dice::Dice;
 use crate::log::{Log, Write};
-use crate::record::{Note, Place, Position, Way};
+use crate::record::{Note, Place, Position, Record, Way};
 use crate::stream::Stream;
 
 /// Names a call whose answer is awaited.
@@ -70,6 +72,7 @@ pub enum Op {
     List(Query),
     Steer(Order),
     Queues(Option<Vec<QueueName>>),
+    Forgotten,
     Change(Change),
     Catalog,
     Publish(Message),
@@ -89,6 +92,7 @@ pub enum Reply {
     List(Page),
     Steer(Steered),
     Queues(Vec<QueueInfo>),
+    Forgotten(Books),
     Change,
     Catalog(Catalog),
     Publish(Vec<Pushed>),
@@ -132,7 +136,7 @@ pub struct Settings {
     pub segment_size: u64,
     /// This process, as timelines name it.
     pub node: Arc<str>,
-    /// The most queues there may be.
+    /// The most queues there may be; see [`forget`].
     pub max_queues: u32,
     /// Whether zeros are laid in front of the log: syncs are quicker then, which is for those who wait for them.
     pub pave: bool,
@@ -146,7 +150,7 @@ pub struct Machine {
     settings: Settings,
     log: Log,
     dice: Dice,
-    queues: Vec<Queue>,
+    queues: Queues,
     by_name: HashMap<QueueName, u32>,
     leases: HashMap<u64, Held>,
     /// Deadlines of leases, with the token's counter; entries of leases that ended or were prolonged stay until met.
@@ -162,6 +166,14 @@ pub struct Machine {
     recent_done: BTreeMap<(u32, u64, u64), Place>,
     subscriptions: BTreeMap<(String, String), Subscription>,
     schedules: BTreeMap<String, Schedule>,
+    /// How many schedules and subscriptions make jobs for a queue, which need not be there yet.
+    bound: HashMap<QueueName, u32>,
+    /// The books of all forgotten queues.
+    forgotten: Books,
+    /// Queues that may have nothing, by when they are looked at to be forgotten.
+    unused: BTreeSet<(u64, u32)>,
+    /// The clocks, as the operation under way was told.
+    moment: Now,
     /// What the store is known by, if anybody has asked.
     identity: String,
     /// How moves from and to other stores stand.
@@ -173,6 +185,7 @@ pub struct Machine {
     opened: Position,
     /// The steady clock when the last group was committed; a restart does not go behind it.
     stamp: Timestamp,
+    boot: Option<Boot>,
     waiting: HashMap<Ticket, Waiter>,
     /// Who waits for queues that do not exist yet.
     strangers: HashMap<QueueName, BTreeMap<u64, Ticket>>,
@@ -245,6 +258,7 @@ impl Machine {
             });
             return;
         }
+        self.moment = now;
         let room = self.make_room(now);
         let before = self.log.position();
         match room.and_then(|()| self.step(ticket, op, now)) {
@@ -279,9 +293,12 @@ impl Machine {
         match op {
             Op::Push(jobs) => write(Reply::Push(self.push_all(jobs, now)?)),
             Op::Lease(ask) => match self.lease(&ask, now)? {
-                Some((leased, after)) => Ok(Some((Ok(Reply::Lease(leased)), after))),
-                None if ask.wait.is_zero() || ask.job.is_some() => read(Reply::Lease(Vec::new())),
-                None => {
+                Ok(Some((leased, after))) => Ok(Some((Ok(Reply::Lease(leased)), after))),
+                Err(refused) => Ok(Some((Err(refused), After::Nothing))),
+                Ok(None) if ask.wait.is_zero() || ask.job.is_some() => {
+                    read(Reply::Lease(Vec::new()))
+                }
+                Ok(None) => {
                     self.wait(ticket, ask, now);
                     Ok(None)
                 }
@@ -301,6 +318,7 @@ impl Machine {
                 After::Synced,
             ))),
             Op::Queues(names) => read(Reply::Queues(self.show_queues(names, now)?)),
+            Op::Forgotten => read(Reply::Forgotten(self.show_forgotten(now)?)),
             Op::Change(change) => Ok(Some((
                 self.change(change, now)?.map(|()| Reply::Change),
                 After::Synced,
@@ -378,6 +396,21 @@ impl Machine {
     /// Why the machine stopped, if it did.
     pub fn broken(&self) -> Option<&Error> {
         self.broken.as_ref()
+    }
+
+    /// Where the steady clock stands in the last boot of the machine that is known.
+    pub fn boot(&self) -> Option<&Boot> {
+        self.boot.as_ref()
+    }
+
+    /// Keeps where the steady clock stands now. Where that is not known, what was known stays.
+    pub fn set_boot(&mut self, boot: Option<Boot>) {
+        if let Some(boot) = boot
+            && self.boot.as_ref() != Some(&boot)
+        {
+            self.log.append(&Record::Boot(boot.clone()));
+            self.boot = Some(boot);
+        }
     }
 
     /// The steady clock must not show less than this.

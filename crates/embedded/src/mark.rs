@@ -3,6 +3,9 @@
 //! The log notes in each group how far it was synced before that group. That leaves the last group of a run open: if it
 //! does not check out, was it torn by a power cut, or damaged later? The mark is written after each sync and answers that.
 //! It is not synced itself, so it may lag behind but never runs ahead.
+//!
+//! The file is there, and as long as it ever gets, before anything is written to the log. A log with records and no mark has
+//! lost the mark, and perhaps its own end: nothing else would tell.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +15,8 @@ use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
 use crate::record::Position;
 
-const NAME: &str = "mark";
+/// The name of the file.
+pub const NAME: &str = "mark";
 const MAGIC: &[u8; 8] = b"AUXOMARK";
 const LEN: usize = 24;
 
@@ -26,6 +30,27 @@ pub struct Marked {
     pub synced: Position,
     /// The log ended here, and its writer stopped in good order.
     pub clean: bool,
+}
+
+/// What there is of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It checks out.
+    Whole(Marked),
+    /// It was not written yet, or a power cut tore it. That is as good as none.
+    Torn,
+    /// The file has only so many bytes, or is not there. No crash does that to a store that has records.
+    Cut(u64),
+}
+
+impl Found {
+    /// What it says, if it says anything.
+    pub fn marked(self) -> Option<Marked> {
+        match self {
+            Found::Whole(marked) => Some(marked),
+            Found::Torn | Found::Cut(_) => None,
+        }
+    }
 }
 
 impl Mark {
@@ -59,17 +84,20 @@ impl Mark {
         self.0.sync()
     }
 
-    /// What the mark says; `None` when it says nothing that checks out, which is as if there were none.
-    pub fn read(disk: &dyn Disk) -> Result<Option<Marked>, Trouble> {
+    /// Looks at the file.
+    pub fn read(disk: &dyn Disk) -> Result<Found, Trouble> {
         let io = |error| Trouble::io(NAME, error);
         let file = match disk.open(NAME) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Cut(0)),
             Err(error) => return Err(io(error)),
         };
         let mut bytes = [0; LEN];
         let read = file.read_at(0, &mut bytes).map_err(io)?;
-        Ok(if read == LEN { parse(&bytes) } else { None })
+        if read < LEN {
+            return Ok(Found::Cut(read as u64));
+        }
+        Ok(parse(&bytes).map_or(Found::Torn, Found::Whole))
     }
 }
 
@@ -95,9 +123,9 @@ mod tests {
     #[test]
     fn a_torn_mark_is_no_mark() {
         let disk = SimDisk::new();
-        assert_eq!(Mark::read(&disk).unwrap(), None);
+        assert_eq!(Mark::read(&disk).unwrap(), Found::Cut(0));
         let mark = Mark::open(&disk).unwrap();
-        assert_eq!(Mark::read(&disk).unwrap(), None);
+        assert_eq!(Mark::read(&disk).unwrap(), Found::Torn);
         let marked = Marked {
             synced: Position {
                 segment: 3,
@@ -106,8 +134,10 @@ mod tests {
             clean: true,
         };
         mark.write(marked).unwrap();
-        assert_eq!(Mark::read(&disk).unwrap(), Some(marked));
+        assert_eq!(Mark::read(&disk).unwrap(), Found::Whole(marked));
         disk.flip_bit("mark", 12, 3).unwrap();
-        assert_eq!(Mark::read(&disk).unwrap(), None);
+        assert_eq!(Mark::read(&disk).unwrap(), Found::Torn);
+        disk.truncate("mark", 23).unwrap();
+        assert_eq!(Mark::read(&disk).unwrap(), Found::Cut(23));
     }
 }

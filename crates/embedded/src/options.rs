@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use auxo_core::clock::Clock;
 
+use crate::clock::TimeSource;
+
 /// How safe an answered push, ack, fail or bury is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
@@ -26,10 +28,12 @@ pub struct Options {
     pub segment_size: u64,
     /// What timelines call this process; empty for none.
     pub node: String,
-    /// The most queues there may be.
+    /// The most queues there may be. Past it, a new one takes the place of the one that has nothing and went unused the longest.
     pub max_queues: u32,
-    /// The clock, instead of the machine's own.
+    /// The clock, instead of one on the machine's own time.
     pub clock: Option<Arc<dyn Clock>>,
+    /// What the store's clock reads, instead of the machine's own time. Of no use with a `clock`.
+    pub time_source: Option<Arc<dyn TimeSource>>,
     /// Takes tokens and jitter from a seed instead of the system's randomness. For tests: such tokens can be guessed.
     pub seed: Option<u64>,
 }
@@ -40,8 +44,9 @@ impl Default for Options {
             sync: Sync::Always,
             segment_size: 64 << 20,
             node: String::new(),
-            max_queues: 100_000,
+            max_queues: auxo_core::queue::MAX_QUEUES,
             clock: None,
+            time_source: None,
             seed: None,
         }
     }

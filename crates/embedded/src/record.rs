@@ -27,6 +27,7 @@ pub use self::settings::{
     decode_config, decode_schedule, decode_subscription, encode_config, encode_schedule,
     encode_subscription,
 };
+use crate::clock::Boot;
 use crate::codec::{Reader, Writer};
 
 /// Where a job was before a record moved it; decides what happens to the books.
@@ -138,6 +139,8 @@ pub enum Record {
         name: QueueName,
         config: QueueConfig,
     },
+    /// A queue that had nothing is gone; its number is free, and its books are with those of all forgotten ones.
+    Forget(u32),
     Subscribe(Subscription),
     Unsubscribe {
         topic: String,
@@ -169,6 +172,14 @@ pub enum Record {
         queue: u32,
         way: Way,
         note: Option<Note>,
+    },
+    /// Where the steady clock stands in this boot of the machine.
+    Boot(Boot),
+    /// Jobs that were handed out without a lease, which the rate of their queue pays for.
+    Spend {
+        queue: u32,
+        count: u32,
+        at: Timestamp,
     },
 }
 
@@ -224,6 +235,20 @@ pub fn decode_note(r: &mut Reader) -> Option<Note> {
     })
 }
 
+pub fn encode_boot(boot: &Boot, w: &mut Writer) {
+    w.text(&boot.id);
+    w.u64(boot.began.as_secs());
+    w.u32(boot.began.subsec_nanos());
+}
+
+pub fn decode_boot(r: &mut Reader) -> Option<Boot> {
+    let (id, seconds, nanos) = (r.text()?.to_owned(), r.u64()?, r.u32()?);
+    (nanos < 1_000_000_000).then_some(Boot {
+        id,
+        began: Duration::new(seconds, nanos),
+    })
+}
+
 /// A position in the whole log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -249,6 +274,9 @@ mod kind {
     pub const SEAL: u8 = 15;
     pub const IDENTITY: u8 = 16;
     pub const NOTE: u8 = 17;
+    pub const SPEND: u8 = 18;
+    pub const BOOT: u8 = 19;
+    pub const FORGET: u8 = 20;
 }
 
 fn encode(record: &Record, w: &mut Writer) {
@@ -319,6 +347,10 @@ fn encode(record: &Record, w: &mut Writer) {
             w.text(name.as_str());
             encode_config(config, w);
         }
+        Record::Forget(number) => {
+            w.u8(kind::FORGET);
+            w.u32(*number);
+        }
         Record::Subscribe(subscription) => {
             w.u8(kind::SUBSCRIBE);
             encode_subscription(subscription, w);
@@ -363,6 +395,16 @@ fn encode(record: &Record, w: &mut Writer) {
             w.u32(*queue);
             encode_way(way, w);
             w.option(note, |w, note| encode_note(note, w));
+        }
+        Record::Boot(boot) => {
+            w.u8(kind::BOOT);
+            encode_boot(boot, w);
+        }
+        Record::Spend { queue, count, at } => {
+            w.u8(kind::SPEND);
+            w.u32(*queue);
+            w.u32(*count);
+            w.u64(at.0);
         }
     }
 }
@@ -428,6 +470,7 @@ pub fn decode(body: &[u8]) -> Option<Record> {
             name: QueueName::new(r.text()?).ok()?,
             config: decode_config(&mut r)?,
         },
+        kind::FORGET => Record::Forget(r.u32()?),
         kind::SUBSCRIBE => Record::Subscribe(decode_subscription(&mut r)?),
         kind::UNSUBSCRIBE => Record::Unsubscribe {
             topic: r.text()?.into(),
@@ -455,6 +498,12 @@ pub fn decode(body: &[u8]) -> Option<Record> {
             queue: r.u32()?,
             way: decode_way(&mut r)?,
             note: r.option(decode_note)?,
+        },
+        kind::BOOT => Record::Boot(decode_boot(&mut r)?),
+        kind::SPEND => Record::Spend {
+            queue: r.u32()?,
+            count: r.u32()?,
+            at: r.time()?,
         },
         _ => return None,
     };

@@ -8,15 +8,13 @@ use crate::bits::Bits;
 use crate::codec::{Reader, Writer};
 use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile, once_failed_always_failed, read_exact_at};
+use crate::format::FORMAT;
 use crate::index::Index;
 use crate::road::Road;
 
 /// The bytes in front of a segment's first record.
 pub const HEADER: u32 = 32;
 const MAGIC: &[u8; 8] = b"AUXOLOG1";
-
-/// The version of the layout of segments and of the records in them.
-pub const FORMAT: u32 = 1;
 
 /// One file of the log.
 pub struct Segment {
@@ -182,21 +180,23 @@ pub fn read_header(file: &dyn DiskFile, number: u32) -> Result<Header, Trouble> 
         other => other?,
     }
     let (content, crc) = bytes.split_at(HEADER as usize - 4);
+    if crc32c::crc32c(content).to_le_bytes() != crc || &content[..MAGIC.len()] != MAGIC {
+        return Ok(Header::Bad("this is not the header of a segment"));
+    }
     let mut r = Reader(&content[MAGIC.len()..]);
     let (format, named, salt) = (r.u32(), r.u32(), r.u32());
-    Ok(
-        if crc32c::crc32c(content).to_le_bytes() != crc || &content[..MAGIC.len()] != MAGIC {
-            Header::Bad("this is not the header of a segment")
-        } else if format != Some(FORMAT) {
-            Header::Bad("the segment was written by another version of Auxo")
-        } else if named != Some(number) {
-            Header::Bad("the header belongs to another segment")
-        } else {
-            Header::Good {
-                salt: salt.unwrap_or_default(),
-            }
-        },
-    )
+    let format = format.unwrap_or_default();
+    if format != FORMAT {
+        let file = log_name(number);
+        return Err(Trouble::OtherFormat { file, format });
+    }
+    Ok(if named == Some(number) {
+        Header::Good {
+            salt: salt.unwrap_or_default(),
+        }
+    } else {
+        Header::Bad("the header belongs to another segment")
+    })
 }
 
 impl Segment {

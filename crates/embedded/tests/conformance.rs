@@ -4,4 +4,4 @@ mod store;
 
 use store::make;
 
-auxo_conformance::suite!(make, restarts, steady, together);
+auxo_conformance::suite!(make, restarts, steady, together, direct);

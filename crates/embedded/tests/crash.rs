@@ -1,6 +1,6 @@
 //! A process under load is killed with -9 again and again, and a checker that knows every answer looks at what is left.
 //!
-//! `AUXO_CRASH_ROUNDS` sets how often. The process to be killed is this test itself, started again with
+//! `scripts/prove crash` does so more often. The process to be killed is this test itself, started again with
 //! `AUXO_CRASH_DIR`; it reports progress through a pipe, and that tells the parent when to strike.
 
 use std::io::{Read, Write};
@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use auxo_conformance::bench::run;
 use auxo_conformance::checker::{FinalState, Outcome, Rules, check};
 use auxo_conformance::history::{History, Op, Recorder};
+use auxo_conformance::rounds;
 use auxo_conformance::workload::Workload;
 use auxo_core::engine::Engine;
 use auxo_embedded::{Embedded, Options};
@@ -58,8 +59,7 @@ fn work_until_killed(dir: PathBuf) {
 }
 
 fn kill_and_check() {
-    let rounds = std::env::var("AUXO_CRASH_ROUNDS")
-        .map_or(ROUNDS, |n| n.parse().expect("a number of rounds"));
+    let rounds = rounds::or(ROUNDS);
     let dir = tempfile::tempdir().expect("a directory");
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
     for round in 0..rounds {

@@ -13,6 +13,9 @@ use auxo_embedded::disk::{Disk, SimDisk};
 use auxo_embedded::{Embedded, salvage_disks, snapshot};
 use trace::{Trace, contents, open};
 
+/// The size of the segments that a salvage makes.
+const SEGMENT: u64 = 64 << 10;
+
 type Contents = BTreeMap<JobId, (Vec<u8>, State)>;
 
 /// A store with sealed segments, index files and a checkpoint, closed in good order or killed.
@@ -268,11 +271,132 @@ fn a_push_that_meets_damage_at_once_says_that_nothing_happened() {
     assert_eq!(run(live(&engine)), before);
 }
 
+/// A store of one segment that has no checkpoint yet, closed in good order or killed.
+fn young_store(closed: bool) -> (SimDisk, Contents) {
+    let disk = SimDisk::new();
+    run(async {
+        let engine = open(&disk).expect("a new store");
+        for n in 0..30 {
+            let pushed = engine.push(vec![keyed(&n.to_string(), 100)]).await;
+            pushed.expect("a push").remove(0).expect("a push");
+        }
+        let shown = contents(&engine).await.expect("a whole store");
+        let image = disk.kill();
+        engine.close().await.expect("the store closes");
+        (if closed { disk.kill() } else { image }, shown)
+    })
+}
+
+/// Cuts a file of a store to this length; `None` deletes it.
+fn cut(disk: &SimDisk, name: &str, len: Option<u64>) -> SimDisk {
+    let image = disk.kill();
+    match len {
+        Some(len) => image.truncate(name, len).expect("a file"),
+        None => image.delete(name).expect("a file"),
+    }
+    image
+}
+
+/// Every way to cut a file: it is deleted, emptied, or ends somewhere, also within its header and just before its end.
+fn cuts(disk: &SimDisk, name: &str, rng: &mut Rng) -> Vec<Option<u64>> {
+    let content = disk.content(name).expect("a file");
+    let used = content.iter().rposition(|byte| *byte != 0).unwrap_or(0) as u64;
+    let mut cuts = vec![None, Some(0), Some(31), Some(used)];
+    cuts.extend((0..2).map(|_| Some(rng.below(used.max(1)))));
+    cuts.retain(|len| len.is_none_or(|len| len < content.len() as u64));
+    cuts
+}
+
+/// Salvages a store that was cut, which copies every job or says that something is lost.
+fn salvage_cut(image: &SimDisk, shown: &Contents, what: &str) -> Vec<String> {
+    let target = SimDisk::new();
+    let report = salvage_disks(image, std::sync::Arc::new(target.clone()), SEGMENT);
+    let report = report.unwrap_or_else(|error| panic!("{what}: {error}"));
+    if !report.lost.is_empty() {
+        assert!(report.may_repeat, "{what}");
+        return report.lost;
+    }
+    let found = open(&target).and_then(|engine| run(contents(&engine)));
+    let found = found.unwrap_or_else(|error| panic!("{what}: the copy: {error}"));
+    let missed = shown.keys().filter(|id| !found.contains_key(id)).count();
+    assert_eq!(missed, 0, "{what}: jobs are missing, and nothing is lost");
+    report.lost
+}
+
+#[test]
+fn whatever_is_cut_off_a_store_is_noticed_when_it_is_opened_and_named_when_it_is_salvaged() {
+    let mut rng = Rng::new(8);
+    let (mut tally, mut named) = (Tally::default(), 0);
+    let stores = [
+        (store(true), true),
+        (store(false), false),
+        (young_store(true), true),
+        (young_store(false), false),
+    ];
+    for ((disk, shown), closed) in &stores {
+        assert_eq!(salvage_cut(disk, shown, "a whole store"), [""; 0]);
+        let names = disk.list().expect("names");
+        let last = names.iter().filter(|name| name.ends_with(".log")).max();
+        // What lies in sealed segments and their indexes is the same however the store ended.
+        let differs = |name: &&String| *closed || Some(*name) == last || !name.contains('.');
+        for name in names.iter().filter(differs) {
+            for len in cuts(disk, name, &mut rng) {
+                let what = format!("{name} cut to {len:?}");
+                let image = cut(disk, name, len);
+                tally.look(&image, shown, &what);
+                let lost = salvage_cut(&image, shown, &what);
+                named += u32::from(!lost.is_empty());
+            }
+        }
+    }
+    println!("{tally:?}, {named} named by a salvage");
+    assert!(tally.refused > 0 && named > 0, "{tally:?}");
+}
+
+#[test]
+fn a_store_without_its_mark_is_refused_and_a_salvage_says_that_its_end_may_be_lost() {
+    let mut rng = Rng::new(9);
+    for (disk, shown) in [
+        store(true),
+        store(false),
+        young_store(true),
+        young_store(false),
+    ] {
+        let logs = disk
+            .list()
+            .expect("names")
+            .into_iter()
+            .filter(|name| name.ends_with(".log"));
+        let last = logs.max().expect("a segment");
+        for gone in [None, Some(0), Some(23)] {
+            let unmarked = cut(&disk, "mark", gone);
+            for image in std::iter::once(unmarked.clone()).chain(
+                cuts(&disk, &last, &mut rng)
+                    .into_iter()
+                    .filter(|len| len.is_some_and(|len| len > 64))
+                    .map(|len| cut(&unmarked, &last, len)),
+            ) {
+                let Err(error) = open(&image) else {
+                    panic!("a store without its mark was opened");
+                };
+                assert_eq!(error.code(), Code::Internal, "{error}");
+                assert!(error.message().contains("file "), "{error}");
+                let lost = salvage_cut(&image, &shown, "without its mark");
+                assert!(
+                    lost.iter().any(|lost| lost.contains("file mark")),
+                    "{lost:?}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn salvage_copies_everything_but_what_is_damaged() {
     let (disk, shown) = store(true);
     let whole = SimDisk::new();
-    let report = salvage_disks(&disk, std::sync::Arc::new(whole.clone())).expect("a salvage");
+    let report =
+        salvage_disks(&disk, std::sync::Arc::new(whole.clone()), SEGMENT).expect("a salvage");
     assert_eq!(report.lost, Vec::<String>::new());
     let copied: u64 = report.copied.iter().map(|(_, jobs)| jobs).sum();
     let again = run(contents(&open(&whole).expect("a new store"))).expect("a whole store");
@@ -289,7 +413,8 @@ fn salvage_copies_everything_but_what_is_damaged() {
         .damage(name, |content| content[20_000..20_100].fill(7))
         .expect("a segment");
     let rest = SimDisk::new();
-    let report = salvage_disks(&image, std::sync::Arc::new(rest.clone())).expect("a salvage");
+    let report =
+        salvage_disks(&image, std::sync::Arc::new(rest.clone()), SEGMENT).expect("a salvage");
     assert!(
         report.lost.iter().any(|lost| lost.contains(name)),
         "{:?}",

@@ -127,6 +127,9 @@ fn a_full_disk_refuses_pushes_and_nothing_else_and_heals_by_itself() {
         assert_eq!(refused.code(), Code::QueueFull);
         assert!(refused.message().contains("disk is full"), "{refused}");
         assert!(pushed > 400, "{pushed}");
+        let outages = engine.outages();
+        assert_eq!(outages.len(), 1, "{outages:?}");
+        assert_eq!(outages[0].part, "pushes");
         // Everything that does not take jobs in goes on: leases, failures, acks.
         let mut settled = 0;
         loop {
@@ -152,6 +155,7 @@ fn a_full_disk_refuses_pushes_and_nothing_else_and_heals_by_itself() {
         // With its segments empty the store has room again, without a restart.
         clock.advance(Duration::from_secs(5));
         push(&engine, 1000).await.expect("room again");
+        assert_eq!(engine.outages(), []);
         let shown = contents(&engine).await.expect("a whole store");
         assert_eq!(shown.len(), 1);
         engine.close().await.expect("the store closes");

@@ -1,7 +1,8 @@
-//! A store written in format 1 opens in this version and shows what it showed then.
+//! A store written in format 2 opens in this version and shows what it showed then; one in format 1 is refused.
 //!
-//! `fixtures/format-1` holds the files and, in `contents.txt`, what they mean. They are never written again: a later
-//! format gets a folder of its own. `AUXO_GOLDEN=DIR` writes such a folder.
+//! `fixtures/format-2` holds the files and, in `contents.txt`, what they mean. Once a format is released they are never written
+//! again: a later format gets a folder of its own. `AUXO_GOLDEN=tests/fixtures/format-2 cargo nextest run -p auxo-embedded --test
+//! golden today` writes the folder.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use auxo_core::topic::{Pattern, Subscription};
 use auxo_core::{Engine, NewJob, QueueName, Timestamp, When};
 use auxo_embedded::{Embedded, Options};
 
-const START: u64 = 1_700_000_000_000;
+const START: u64 = 1_800_000_000_000;
 
 fn name(name: &str) -> QueueName {
     QueueName::new(name).expect("a good name")
@@ -357,9 +358,59 @@ fn copy(from: &Path, to: &Path, change: impl Fn(Vec<u8>) -> Vec<u8>) {
     }
 }
 
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+/// The names and contents of what lies in a directory, but for what every opening makes.
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).expect("a directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = paths
+        .map(|path| {
+            let name = path.file_name().expect("a name").to_string_lossy();
+            (name.into_owned(), std::fs::read(&path).expect("a file"))
+        })
+        .filter(|(name, _)| name != "lock")
+        .collect();
+    files.sort();
+    files
+}
+
+/// Ids of format 1 are too large for JavaScript, and what its records leave out was never written down as its own.
 #[test]
-fn a_store_of_format_1_opens_and_shows_what_it_showed() {
-    let fixture = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
+fn a_store_of_format_1_is_refused_with_what_to_do_and_left_as_it_is() {
+    for without in ["", "checkpoint", "mark"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        copy(&fixture("format-1"), dir.path(), |bytes| bytes);
+        if !without.is_empty() {
+            std::fs::remove_file(dir.path().join(without)).expect("it was there");
+        }
+        let before = files(dir.path());
+        let refused = Embedded::open(dir.path(), Options::default()).err();
+        let target = tempfile::tempdir().expect("a directory");
+        let salvaged = auxo_embedded::salvage(dir.path(), &target.path().join("new")).err();
+        for error in [refused, salvaged] {
+            let error = error.expect("a refusal");
+            assert_eq!(error.code(), auxo_core::Code::Conflict);
+            for words in [
+                "in format 1",
+                "writes format 2",
+                "server of the older build",
+                "auxo migrate --from http://",
+            ] {
+                assert!(error.message().contains(words), "{error}");
+            }
+        }
+        assert!(files(dir.path()) == before, "nothing was changed");
+    }
+}
+
+#[test]
+fn a_store_of_format_2_opens_and_shows_what_it_showed() {
+    let fixture = fixture("format-2");
     let dir = tempfile::tempdir().expect("a directory");
     copy(&fixture, dir.path(), |bytes| bytes);
     let expected = std::fs::read_to_string(fixture.join("contents.txt")).expect("what it showed");

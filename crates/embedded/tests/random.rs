@@ -1,18 +1,17 @@
 //! The engine and the model take the same random steps and must answer alike, through restarts as well.
 //!
-//! `AUXO_RANDOM_SEEDS` sets how many seeds each part tries.
+//! `scripts/prove random` tries more seeds in each part.
 
 mod store;
 
-use auxo_conformance::{bench, random};
+use auxo_conformance::{bench, random, rounds};
 
 /// How many seeds each of the four parts tries, and how many steps each seed takes.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 15;
 const STEPS: usize = 10_000;
 
 fn agree(part: u64) {
-    let seeds = std::env::var("AUXO_RANDOM_SEEDS")
-        .map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
+    let seeds = rounds::or(SEEDS);
     for seed in part * 1_000_000..part * 1_000_000 + seeds {
         println!("seed {seed}");
         bench::run(random::run(store::make, seed, STEPS))

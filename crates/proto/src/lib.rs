@@ -15,7 +15,7 @@ mod work;
 pub use jobs::{pushes, query, which};
 pub use setup::{change_queue, schedule_change, side};
 pub use status::{CODE, JOB, error_of, grpc_code, status_of};
-pub use store::adoption;
+pub use store::{adoption, forgotten};
 pub use value::{read_all, result};
 pub use work::{leased_for_work, settles};
 

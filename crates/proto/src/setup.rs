@@ -1,6 +1,6 @@
 //! What is set up: queues, topics and schedules.
 
-use auxo_core::engine::{Change, Message};
+use auxo_core::engine::{Change, Message, Outage};
 use auxo_core::queue::{Books, Counts, QueueConfig, QueueInfo, Rate, Side};
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::time::Due;
@@ -127,6 +127,24 @@ impl From<v1::Books> for Books {
             expired: books.expired,
             cancelled: books.cancelled,
             deleted: books.deleted,
+        }
+    }
+}
+
+impl From<&Outage> for v1::Outage {
+    fn from(outage: &Outage) -> v1::Outage {
+        v1::Outage {
+            part: outage.part.clone(),
+            why: outage.why.clone(),
+        }
+    }
+}
+
+impl From<&v1::Outage> for Outage {
+    fn from(outage: &v1::Outage) -> Outage {
+        Outage {
+            part: outage.part.clone(),
+            why: outage.why.clone(),
         }
     }
 }

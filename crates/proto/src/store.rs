@@ -3,11 +3,17 @@
 use auxo_core::engine::{Audit, Cursor};
 use auxo_core::json::read::DEFAULT_LIMIT;
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step};
+use auxo_core::queue::Books;
 use auxo_core::time::Base;
 use auxo_core::{Error, JobId, QueueName, Result};
 
 use crate::v1;
 use crate::value::{choice, need, queue, read_all, result, wrong};
+
+/// The books of forgotten queues, as they are sent: left out where there is nothing in them.
+pub fn forgotten(books: &Books) -> Option<v1::Books> {
+    (!books.is_empty()).then(|| books.into())
+}
 
 impl From<&Audit> for v1::AuditResponse {
     fn from(audit: &Audit) -> v1::AuditResponse {
@@ -21,6 +27,7 @@ impl From<&Audit> for v1::AuditResponse {
                 .collect(),
             jobs: audit.jobs,
             problems: audit.problems.clone(),
+            forgotten: forgotten(&audit.forgotten),
         }
     }
 }
@@ -39,6 +46,7 @@ impl TryFrom<v1::AuditResponse> for Audit {
                 .into_iter()
                 .map(read)
                 .collect::<Result<Vec<(QueueName, _)>>>()?,
+            forgotten: audit.forgotten.unwrap_or_default().into(),
             jobs: audit.jobs,
             problems: audit.problems,
         })

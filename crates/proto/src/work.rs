@@ -1,6 +1,8 @@
 //! Leases: asked for, given, settled, extended; and what is told of them.
 
-use auxo_core::engine::{Ask, Extend, Extended, Outcome, Pick, Retry, Settle, Settled};
+use auxo_core::engine::{
+    Ask, Extend, Extended, Holds, NamedJob, Outcome, Pick, Retry, Settle, Settled,
+};
 use auxo_core::event::Notice;
 use auxo_core::job::Leased;
 use auxo_core::life::Event;
@@ -18,7 +20,7 @@ impl From<&Ask> for v1::LeaseRequest {
             wait_ms: ms(ask.wait),
             ttr_ms: ask.ttr.map(ms),
             worker: ask.worker.to_string(),
-            job: ask.job.map(|id| id.0),
+            job: ask.job.map(|job| job.id.0),
             pick: pick_number(ask.pick),
         }
     }
@@ -46,7 +48,10 @@ impl TryFrom<v1::LeaseRequest> for Ask {
         let queues = ask.queues.iter().map(|name| queue("queues", name));
         Ok(Ask {
             queues: queues.collect::<Result<_>>()?,
-            job: ask.job.map(JobId),
+            job: ask.job.map(|id| NamedJob {
+                id: JobId(id),
+                holds: Holds::Respect,
+            }),
             pick: pick(ask.pick)?,
             max: ask.max.unwrap_or(1),
             wait: span(ask.wait_ms),

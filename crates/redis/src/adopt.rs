@@ -1,5 +1,6 @@
 //! Jobs that leave for another store, and jobs that come from one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use auxo_core::engine::Cursor;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
 use crate::desk::catch_up;
+use crate::parts::{self, Taken, in_parts};
 use crate::push::by_shard;
 use crate::record::{Shown, garbled, pack_life, pack_spec, state};
 use crate::script;
@@ -22,6 +24,12 @@ use crate::store::{Store, bytes, items, number, text, time, tuple};
 
 /// How many bytes one look at jobs to move may bring, roughly: the last job may be large.
 const ROOM: usize = 4 << 20;
+/// How many jobs, and about how many bytes of them, a script reads at once.
+const PIECE: usize = 150;
+const PIECE_BYTES: usize = 1 << 20;
+/// What it costs to let a job go, and to take one in, see [`crate::parts`]. Measured.
+const DEPART: usize = 30;
+const ADOPT: usize = 40;
 /// The bytes of an answer about one job.
 const ANSWER: usize = 10;
 
@@ -98,7 +106,8 @@ pub async fn passages(store: &Arc<Store>, departure: &Departure) -> Result<Passa
         call.arg(departure.queue.as_str())
             .arg(spot.part.to_string());
         spot.behind.tell(&mut call);
-        call.arg(left.to_string()).arg(room.to_string());
+        call.arg(left.min(PIECE).to_string())
+            .arg(room.min(PIECE_BYTES).to_string());
         let [now, next, found] = tuple(store.run(call).await?)?;
         let now = time(now)?;
         let found: Vec<Bytes> = items(found)?
@@ -146,17 +155,22 @@ pub async fn depart(
 ) -> Result<Vec<Result<()>>> {
     let shard_of = |job: &Leaving| shard(store, job.id);
     by_shard(jobs, shard_of, |shard, jobs| {
-        depart_in(store, shard, queue, jobs)
+        in_parts(
+            store.link.timeout(),
+            jobs,
+            |_, _| DEPART,
+            move |part| depart_part(store, shard, queue, part),
+        )
     })
     .await
 }
 
-async fn depart_in(
+async fn depart_part(
     store: &Arc<Store>,
     shard: u16,
     queue: &QueueName,
     jobs: Vec<Leaving>,
-) -> Result<Vec<Result<()>>> {
+) -> Result<Taken<Leaving, ()>> {
     let mut call = store.call(&script::DEPART, shard);
     call.arg(queue.as_str());
     for job in &jobs {
@@ -174,7 +188,7 @@ async fn depart_in(
         2 => Err(refusal::leased(job.id)),
         _ => Err(refusal::not_as_it_was(job.id)),
     };
-    Ok(answer.iter().zip(jobs).map(read).collect())
+    Ok(Taken::all(answer.iter().zip(jobs).map(read).collect()))
 }
 
 /// Takes a part of a move.
@@ -191,32 +205,71 @@ pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
         _ => store.shard_of(&queue),
     };
     catch_up(store, shard).await?;
+    let act = step.as_str();
+    let mut jobs = match step {
+        Part::Jobs(jobs) => VecDeque::from(jobs),
+        _ => VecDeque::new(),
+    };
+    let mut adopted =
+        adopt_part(store, shard, &queue, &other, act, run, next_part(&mut jobs)).await?;
+    // The note that the target keeps of the call grows with each part, so the call can be broken off between two of them.
+    while !jobs.is_empty() {
+        let part = next_part(&mut jobs);
+        let more = adopt_part(store, shard, &queue, &other, "more", run, part).await?;
+        adopted.results.extend(more.results);
+        adopted.last = more.last;
+    }
+    Ok(adopted)
+}
+
+/// The first of the jobs, at least one if there are any, that a script takes in without keeping Redis for long.
+fn next_part(jobs: &mut VecDeque<Passage>) -> Vec<Passage> {
+    let cost = |_: Option<&Passage>, passage: &Passage| {
+        let job = &passage.job;
+        let result = job.result.as_ref().map_or(0, |result| result.len());
+        ADOPT + parts::bytes(job.payload.len() + result)
+    };
+    parts::next(jobs, cost, usize::MAX)
+}
+
+async fn adopt_part(
+    store: &Arc<Store>,
+    shard: u16,
+    queue: &QueueName,
+    other: &str,
+    act: &str,
+    run: u64,
+    jobs: Vec<Passage>,
+) -> Result<Adopted> {
     let mut call = store.call(&script::ADOPT, shard);
     call.arg(queue.as_str())
         .arg(other)
-        .arg(step.as_str())
+        .arg(act)
         .arg(run.to_be_bytes());
-    let jobs = match step {
-        Part::Jobs(jobs) => jobs,
-        _ => Vec::new(),
-    };
+    // Jobs of one step keep their ids all, or none does: those with new ones would fall behind others that were due with them.
+    let stay = jobs
+        .iter()
+        .all(|passage| passage.job.id.shard(store.shards) == shard);
     for passage in &jobs {
         let mut own = Pack::default();
         own.u64(passage.job.id.0).u64(passage.version);
-        let id = passage.job.id.on_shard(shard);
+        let id = match stay {
+            true => passage.job.id,
+            false => JobId(0),
+        };
         call.arg(own.0)
             .arg(id.0.to_be_bytes())
-            .arg(record(&queue, passage))
-            .arg(life(&queue, passage))
+            .arg(record(queue, passage))
+            .arg(life(queue, passage))
             .arg(passage.job.run_at.0.to_string());
     }
     let [refused, note, leaving, answers] = tuple(store.run(call).await?)?;
     let leaving = Some(text(leaving)?).filter(|store| !store.is_empty());
     match number(refused)? {
         0 => {}
-        1 => return Err(refusal::another_run(&queue)),
-        3 => return Err(refusal::spread(&queue)),
-        _ => return Err(refusal::leaving(&queue, &leaving.unwrap_or_default())),
+        1 => return Err(refusal::another_run(queue)),
+        3 => return Err(refusal::spread(queue)),
+        _ => return Err(refusal::leaving(queue, &leaving.unwrap_or_default())),
     }
     let (note, answers) = (bytes(note)?, bytes(answers)?);
     if answers.len() != jobs.len() * ANSWER {
@@ -227,7 +280,7 @@ pub async fn adopt(store: &Arc<Store>, adoption: Adoption) -> Result<Adopted> {
         last: last(&note)?,
         leaving,
         results: answers
-            .map(|(answer, passage)| taken(answer, &queue, passage))
+            .map(|(answer, passage)| taken(answer, queue, passage))
             .collect::<Result<_>>()?,
     })
 }

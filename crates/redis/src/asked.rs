@@ -34,7 +34,7 @@ impl Asked {
             let shard = store.shard_of(&queue);
             let call = calls.entry(shard);
             let call = call.or_insert_with(|| store.call(&script::ASKED, shard));
-            call.arg(queue.as_str());
+            call.on_primary().arg(queue.as_str());
         }
         let store = store.clone();
         tokio::spawn(async move {

@@ -14,7 +14,8 @@ use bytes::Bytes;
 
 use crate::bytes::Unpack;
 use crate::desk::catch_up;
-use crate::look::{add_books, queues_in};
+use crate::forget;
+use crate::look::queues_in;
 use crate::record::{garbled, id_of};
 use crate::script;
 use crate::spread;
@@ -242,6 +243,7 @@ pub async fn audit(store: &Arc<Store>) -> Result<Audit> {
     let mut audit = Audit::default();
     for shard in store.all() {
         catch_up(store, shard).await?;
+        forget::unused(store, shard).await?;
         audit_in(store, shard, &mut audit).await?;
     }
     for (queue, extent) in spread::seen(store).await? {
@@ -277,10 +279,16 @@ async fn audit_in(store: &Arc<Store>, shard: u16, audit: &mut Audit) -> Result<(
             audit.problems.push(problem);
         }
         match audit.queues.iter_mut().find(|(name, _)| *name == info.name) {
-            Some((_, books)) => add_books(books, &info.books),
+            Some((_, books)) => *books += info.books,
             None => audit.queues.push((info.name, info.books)),
         }
     }
+    let forgotten = forget::books_in(store, shard).await?;
+    if !forgotten.balanced() {
+        let problem = format!("forgotten queues: the books do not balance: {forgotten:?}");
+        audit.problems.push(problem);
+    }
+    audit.forgotten += forgotten;
     for queue in jobs.sums.keys() {
         let problem = format!("queue {queue} has jobs but no books");
         audit.problems.push(problem);

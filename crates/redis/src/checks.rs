@@ -8,8 +8,10 @@ use std::collections::HashMap;
 
 use auxo_core::{Code, Error, Result};
 
-use crate::link::Link;
-use crate::store::{bytes, items};
+use crate::keys::Keys;
+use crate::link::{Call, Link};
+use crate::script;
+use crate::store::{bytes, items, text};
 use crate::url::Durability;
 
 /// The oldest Redis that the scripts run on.
@@ -50,11 +52,24 @@ struct Settings {
     lag: u32,
 }
 
-/// Looks at every primary, and refuses a set-up that does not keep jobs.
+/// Looks at every primary that can be reached, and refuses a set-up that does not keep jobs. Of the others it is said that they could
+/// not be looked at.
 pub async fn look(link: &Link, durability: Durability) -> Result<Setup> {
-    let infos = link.on_every_primary(&[b"INFO"]).await?;
-    let mut settings = settings(link).await.unwrap_or_default();
-    let mut told = Vec::new();
+    let (mut infos, mut told, mut away) = (Vec::new(), Vec::new(), Vec::new());
+    for (address, info) in link.on_every_primary(&[b"INFO"], &[]).await {
+        match info {
+            Ok(info) => infos.push((address, info)),
+            Err(error) => {
+                told.push((address.clone(), vec![unseen(&error)]));
+                away.push((address, error));
+            }
+        }
+    }
+    if let (true, Some((_, error))) = (infos.is_empty(), away.first()) {
+        return Err(error.clone());
+    }
+    let away: Vec<String> = away.into_iter().map(|(address, _)| address).collect();
+    let mut settings = settings(link, &away).await.unwrap_or_default();
     for (address, info) in infos {
         let text = String::from_utf8_lossy(&bytes(info)?).into_owned();
         let facts = facts(&text, settings.remove(&address));
@@ -65,8 +80,78 @@ pub async fn look(link: &Link, durability: Durability) -> Result<Setup> {
     Ok(Setup { lines: merge(told) })
 }
 
-/// The settings of each server, by its address. Nothing if we may not see them.
-async fn settings(link: &Link) -> Option<HashMap<String, Settings>> {
+/// All commands that Auxo, or one of its scripts, calls.
+const COMMANDS: &[&str] = &[
+    "ping",
+    "role",
+    "info",
+    "evalsha",
+    "script",
+    "blpop",
+    "wait",
+    "subscribe",
+    "time",
+    "get",
+    "set",
+    "exists",
+    "pexpire",
+    "publish",
+    "rpush",
+    "hget",
+    "hset",
+    "hsetnx",
+    "hdel",
+    "hmget",
+    "hgetall",
+    "hincrby",
+    "hlen",
+    "hstrlen",
+    "hscan",
+    "zadd",
+    "zrem",
+    "zscore",
+    "zmscore",
+    "zcard",
+    "zcount",
+    "zrange",
+    "zrangebyscore",
+    "zrangebylex",
+    "zremrangebyrank",
+    "zscan",
+];
+
+/// Refuses a Redis that lacks a command. Some are first called when something else has happened already: without BLPOP, jobs
+/// would be taken, and no worker that waits would be told of them.
+pub async fn commands(link: &Link, keys: &Keys) -> Result<()> {
+    let mut call = Call::new(&script::KNOWN, keys.part(0, "META"));
+    call.key(keys.part(0, "ABSENT")).arg("").arg("");
+    for command in COMMANDS {
+        call.arg(*command);
+    }
+    let unknown: Vec<String> = items(link.run(call).await?.confirmed()?)?
+        .into_iter()
+        .map(text)
+        .collect::<Result<_>>()?;
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let unknown = unknown.join(", ").to_uppercase();
+    let why = format!(
+        "the redis lacks commands that Auxo needs: {unknown}; they were renamed or switched off (rename-command): give them back \
+         their names"
+    );
+    Err(Error::new(Code::Conflict, why))
+}
+
+fn unseen(error: &Error) -> String {
+    format!(
+        "It could not be seen what this server can lose, for it does not answer: {}",
+        error.message()
+    )
+}
+
+/// The settings of each server but those that are away, by its address. Nothing if we may not see them.
+async fn settings(link: &Link, away: &[String]) -> Option<HashMap<String, Settings>> {
     let mut all: HashMap<String, HashMap<String, String>> = HashMap::new();
     // Before Redis 7 they must be asked for one by one.
     for name in [
@@ -76,8 +161,8 @@ async fn settings(link: &Link) -> Option<HashMap<String, Settings>> {
         "min-replicas-max-lag",
     ] {
         let parts: [&[u8]; 3] = [b"CONFIG", b"GET", name.as_bytes()];
-        for (address, answer) in link.on_every_primary(&parts).await.ok()? {
-            let value = items(answer).ok()?.into_iter().nth(1)?;
+        for (address, answer) in link.on_every_primary(&parts, away).await {
+            let value = items(answer.ok()?).ok()?.into_iter().nth(1)?;
             let value = String::from_utf8(bytes(value).ok()?.to_vec()).ok()?;
             all.entry(address)
                 .or_default()
@@ -194,8 +279,8 @@ fn persistence(
                     .to_owned()
             }
             "everysec" => {
-                "AOF is synced every second: if Redis is killed with its machine, up to about two seconds of answered calls \
-                 can be lost"
+                "AOF is synced every second: if Redis is killed, with its machine or alone, up to about two seconds of answered \
+                 calls can be lost"
                     .to_owned()
             }
             _ => {
@@ -205,8 +290,8 @@ fn persistence(
             }
         },
         (true, None) => {
-            "AOF is on, but CONFIG GET is not allowed, so it could not be seen how often it is synced: if Redis is killed with \
-             its machine, about two seconds of answered calls can be lost, or more with appendfsync no"
+            "AOF is on, but CONFIG GET is not allowed, so it could not be seen how often it is synced: if Redis is killed, with \
+             its machine or alone, about two seconds of answered calls can be lost, or more with appendfsync no"
                 .to_owned()
         }
         (false, None) => {
@@ -247,11 +332,16 @@ fn replicas(facts: &Facts, durability: Durability, lines: &mut Vec<String>) {
     };
     lines.push(match (facts.replicas, durability) {
         (0, Durability::Replicated { .. }) => format!(
-            "{count}, but durability=replicated waits for some: until then every change is answered with unknown_outcome"
+            "{count}, but durability=replicated waits for some: until then no lease is given, and every other change is answered with \
+             unknown_outcome, though it was made"
         ),
         (0, _) => format!("{count}: if the server is lost, so is what it has not on the disk"),
         (_, Durability::Replicated { replicas: None }) => format!(
             "{count}: a call is answered when all that are connected have it, so a failover loses no answered call"
+        ),
+        (n, Durability::Replicated { replicas: Some(asked) }) if asked > n => format!(
+            "{count}, but replicas={asked} in the store's URL waits for {asked}: until so many are connected no lease is \
+             given, and every other change is answered with unknown_outcome, though it was made; connect more, or lower replicas"
         ),
         (n, Durability::Replicated { replicas: Some(asked) }) if asked < n => format!(
             "{count}: a call is answered when {asked} of them have it, so a failover to another one loses answered calls"
@@ -363,6 +453,19 @@ mod tests {
     }
 
     #[test]
+    fn the_commands_are_those_that_the_documented_user_may_call() {
+        let words = crate::link::tests::servers::user::documented("auxo");
+        let allowed = words.iter().filter_map(|word| word.strip_prefix('+'));
+        let mut allowed: Vec<&str> = allowed
+            .map(|word| word.split('|').next().unwrap())
+            .collect();
+        let mut called = COMMANDS.to_vec();
+        allowed.sort_unstable();
+        called.sort_unstable();
+        assert_eq!(called, allowed);
+    }
+
+    #[test]
     fn a_line_of_some_servers_names_them() {
         let told = vec![
             ("a".to_owned(), vec!["x".to_owned(), "y".to_owned()]),
@@ -390,6 +493,11 @@ mod tests {
             (2, waiting(None), "2 replicas: a call is answered when all"),
             (2, waiting(Some(1)), "a failover to another one loses"),
             (2, waiting(Some(2)), "a failover loses no answered call"),
+            (
+                2,
+                waiting(Some(5)),
+                "replicas=5 in the store's URL waits for 5",
+            ),
             (1, Durability::Async, "min-replicas-to-write is 0"),
         ] {
             let said = of(replicas, durability);

@@ -28,8 +28,10 @@ pub use round::give_back;
 
 /// How long a process that ends tries to tell so.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How much later than a call of a script a call that waits for it ends: what became of the script says more.
+const GRACE: Duration = Duration::from_millis(100);
 /// How many names of queues are told at once.
-const PASSED: usize = 1000;
+const PASSED: usize = 100;
 /// Of how many queues is remembered when they were last asked for.
 const NAMES: usize = 10_000;
 
@@ -56,6 +58,10 @@ struct Inside {
     /// Redis told of these queues; or, of a queue that is spread, the desk of another of its shards, for which so many more are
     /// to be told.
     told: BTreeMap<QueueName, u16>,
+    /// Redis may have this process among those who wait for these queues.
+    entered: BTreeSet<QueueName>,
+    /// Wait until the next round is over.
+    over: Vec<oneshot::Sender<()>>,
     /// Look for everybody.
     all: bool,
     /// When a call last named a queue.
@@ -128,11 +134,7 @@ impl Desk {
     pub async fn leave(&self, store: &Store) {
         self.close();
         let queues: Vec<QueueName> = self.lock().asked.keys().cloned().collect();
-        let passing = async {
-            for some in queues.chunks(PASSED) {
-                self.pass_on(store, some).await;
-            }
-        };
+        let passing = self.pass_on(store, &queues);
         // Without it others find out by themselves.
         let _ = tokio::time::timeout(FAREWELL, passing).await;
     }
@@ -140,6 +142,21 @@ impl Desk {
     /// Fails while Redis cannot be asked.
     pub fn health(&self) -> Result<()> {
         self.lock().trouble.clone().map_or(Ok(()), Err)
+    }
+
+    /// The shard was away when the store was opened.
+    pub fn begin_away(&self, error: Error) {
+        self.lock().trouble = Some(error);
+        self.look();
+    }
+
+    /// Some of the queues that calls of this process named, in the order of their names.
+    pub fn names(&self, most: usize) -> Vec<String> {
+        let inside = self.lock();
+        let mut names: Vec<String> = inside.asked.keys().map(ToString::to_string).collect();
+        names.sort_unstable();
+        names.truncate(most);
+        names
     }
 
     /// How many calls of this process wait for a queue.
@@ -168,9 +185,12 @@ impl Desk {
         self.lock().asked.get(queue).copied()
     }
 
-    /// Asks for jobs, and waits for them as long as the ask says. Who wants only what is at hand asks elsewhere before a queue that
-    /// is spread is made to give more here.
+    /// Asks for jobs, and waits for them as long as the ask says, and at most the store's timeout longer. Who wants only what is
+    /// at hand asks elsewhere before a queue that is spread is made to give more here.
     pub async fn lease(&self, store: &Arc<Store>, ask: Ask, at_hand: bool) -> Result<Vec<Leased>> {
+        // A clock that is turned by hand rings by itself.
+        let limit = store.clock.real_wait(ask.wait);
+        let limit = limit.map(|wait| wait + store.link.timeout() + GRACE);
         let mut place = {
             let mut inside = self.lock();
             if inside.closed {
@@ -200,20 +220,53 @@ impl Desk {
             }
         };
         self.bell.notify_one();
-        (&mut place.answered)
-            .await
-            .unwrap_or_else(|_| Err(closed()))
+        let answered = &mut place.answered;
+        let answer = match limit {
+            Some(limit) => tokio::time::timeout(limit, answered).await,
+            None => Ok(answered.await),
+        };
+        match answer {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(closed())),
+            Err(_) => Err(self.health().err().unwrap_or_else(|| silent(store))),
+        }
+    }
+
+    /// Takes this process off the lists of those who wait for a queue, where no call here does any more. Usually that is left to
+    /// whoever tells it of the queue; but a queue that is waited for is not forgotten. The desk's own task does it, so that it
+    /// cannot cross with a call that begins to wait.
+    pub async fn leave_idle(&self) {
+        let over = {
+            let mut inside = self.lock();
+            let entered = std::mem::take(&mut inside.entered);
+            let is_waited_for = |queue: &QueueName| inside.is_waited_for(queue);
+            let (waited_for, idle): (Vec<_>, Vec<_>) = entered.into_iter().partition(is_waited_for);
+            inside.entered = waited_for.into_iter().collect();
+            if idle.is_empty() || inside.closed {
+                return;
+            }
+            for queue in idle {
+                inside.told.entry(queue).or_default();
+            }
+            let (done, over) = oneshot::channel();
+            inside.over.push(done);
+            over
+        };
+        self.bell.notify_one();
+        // A desk that is busy for longer does it later.
+        let _ = tokio::time::timeout(FAREWELL, over).await;
     }
 
     /// Nobody here waits for these queues any more: what this process was told of is for others.
     async fn pass_on(&self, store: &Store, queues: &[QueueName]) {
-        let mut call = store.call(&script::WAIT, self.shard);
-        call.arg(store.process.as_str());
-        for queue in queues {
-            call.arg(queue.as_str());
+        for some in queues.chunks(PASSED) {
+            let mut call = store.call(&script::WAIT, self.shard);
+            call.on_primary().arg(store.process.as_str());
+            for queue in some {
+                call.arg(queue.as_str());
+            }
+            // Others look every few seconds in any case.
+            let _ = store.run(call).await;
         }
-        // Others look every few seconds in any case.
-        let _ = store.run(call).await;
     }
 }
 
@@ -244,6 +297,13 @@ impl Drop for Place<'_> {
             tokio::spawn(async move { give_back(&store, unread).await });
         }
     }
+}
+
+/// Redis did not answer in time.
+pub fn silent(store: &Store) -> Error {
+    let timeout = auxo_core::text::duration(store.link.timeout());
+    let why = format!("redis did not answer within {timeout}");
+    Error::new(Code::Unavailable, why)
 }
 
 pub fn closed() -> Error {

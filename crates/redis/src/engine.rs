@@ -10,27 +10,37 @@ use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::time::Timestamp;
-use auxo_core::{Error, NewJob, QueueName, Result};
-use futures_util::FutureExt;
+use auxo_core::{Code, Error, NewJob, QueueName, Result};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{broadcast, watch};
 
 use crate::asked::Asked;
 use crate::checks::{self, Setup};
 use crate::desk::{Desk, catch_up};
+use crate::forget;
 use crate::gather::Gather;
 use crate::keys::Keys;
 use crate::link::Link;
+use crate::partial::is_away;
 use crate::settings::Settings;
 use crate::store::{Store, number};
 use crate::url::{Kind, StoreUrl};
 use crate::{
-    adopt, audit, auditor, lend, look, make, push, rest, schedules, script, settle, spread,
+    adopt, audit, auditor, lend, look, make, partial, push, rest, schedules, script, settle, spread,
 };
 
 /// How long to wait after the letter box could not be read.
 const LOST: Duration = Duration::from_millis(200);
+
+/// How soon a shard that is there answers. Of several, the next are asked, too, when one takes longer.
+const SOON: Duration = Duration::from_millis(100);
+/// How long a shard that does not answer soon is waited for once another one did not.
+const SOONER: Duration = Duration::from_millis(5);
+/// How long shards that are not known to be away are waited for when a wait is over.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// Into how many shards a new store on a cluster is split, unless its URL says otherwise. More than nodes, so that a node that
 /// is added later has something to take over.
@@ -66,14 +76,23 @@ impl RedisEngine {
             Kind::Cluster { .. } => CLUSTER_SHARDS,
             Kind::Single(_) | Kind::Sentinel { .. } => 1,
         });
-        let mut store = Store::new(link, Keys::new(url.prefix()), wished, clock, told)?;
-        make::make(&mut store, url.shards()).await?;
+        let keys = Keys::new(url.prefix());
+        match checks::commands(&link, &keys).await {
+            // The shard that was asked may be away while others are not.
+            Err(error) if is_away(&error) => {}
+            checked => checked?,
+        }
+        let mut store = Store::new(link, keys, wished, clock, told)?;
+        let away = make::make(&mut store, url.shards()).await?;
         let store = Arc::new(store);
         let desks: Vec<_> = store
             .all()
             .map(|shard| Arc::new(Desk::new(shard)))
             .collect();
         let _ = store.desks.set(desks.iter().map(Arc::downgrade).collect());
+        for (shard, error) in away {
+            desks[usize::from(shard)].begin_away(error);
+        }
         for (shard, desk) in store.all().zip(&desks) {
             tokio::spawn(desk.clone().run(Arc::downgrade(&store)));
             tokio::spawn(letters(Arc::downgrade(&store), Arc::downgrade(desk), shard));
@@ -155,9 +174,10 @@ impl RedisEngine {
             let more = leased.is_empty() && self.is_elsewhere(ask, &shards);
             return Ok((!more).then_some(leased));
         }
+        let until = self.store.clock.now().steady.plus(ask.wait);
         // Each shard has its own desk. First they are asked in the order of the queues. One that is away does not keep the
         // others from giving; only of nothing it must be said whether that is all that is known.
-        let (leased, mut away) = self.fill(&parts, Vec::new(), !ask.wait.is_zero()).await;
+        let (leased, away) = self.fill(&parts, Vec::new(), !ask.wait.is_zero()).await;
         if !leased.is_empty() {
             return Ok(Some(leased));
         }
@@ -168,19 +188,38 @@ impl RedisEngine {
             return away.map_or_else(|| Ok(Some(Vec::new())), Err);
         }
         // Then the call waits at all of them. What the others were about to give when one does goes back.
+        let wait = until.since(self.store.clock.now().steady);
         let waits = parts.iter().map(|(shard, part)| {
             let desk = self.desks[usize::from(*shard)].clone();
-            async move { desk.lease(&self.store, part.clone(), false).await }.boxed()
+            let part = Ask {
+                wait,
+                ..part.clone()
+            };
+            async move { desk.lease(&self.store, part, false).await }.boxed()
         });
         let mut waits: Vec<_> = waits.collect();
-        away = None;
+        let mut away = None;
+        let mut over = std::pin::pin!(self.after(wait + SOON));
+        let mut last_call = false;
         while !waits.is_empty() {
-            let (answer, _, rest) = tokio::select! {
+            let (answer, at) = tokio::select! {
                 biased;
-                answer = futures_util::future::select_all(waits) => answer,
+                (answer, at, _) = futures_util::future::select_all(waits.iter_mut()) => (answer, at),
                 () = self.elsewhere(&mut news, ask, &shards) => return Ok(None),
+                // A shard that is away is not waited for any longer than the others.
+                () = &mut over => {
+                    let known = shards.iter().find_map(|shard| self.trouble(*shard));
+                    away = away.or(known);
+                    if away.is_none() && !last_call {
+                        last_call = true;
+                        over.set(self.after(LAST_CALL));
+                        continue;
+                    }
+                    away = away.or_else(|| Some(unheard()));
+                    break;
+                }
             };
-            waits = rest;
+            drop(waits.swap_remove(at));
             match answer {
                 Ok(leased) if leased.is_empty() => {}
                 Ok(leased) => {
@@ -193,16 +232,33 @@ impl RedisEngine {
         away.map_or_else(|| Ok(Some(Vec::new())), Err)
     }
 
+    /// Waits so long.
+    async fn after(&self, wait: Duration) {
+        match self.store.clock.real_wait(wait) {
+            Some(wait) => tokio::time::sleep(wait).await,
+            // A clock that is turned by hand ends the waits by itself.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Why a shard could not be asked the last time, if so. Its desk tries again by itself.
+    fn trouble(&self, shard: u16) -> Option<Error> {
+        let desk = &self.desks[usize::from(shard)];
+        desk.health().err().filter(|_| !self.store.told)
+    }
+
     /// Asks in one shard after the other for what is left to ask for, and does not wait. Once a queue has given some, its other
     /// shards are asked for more, but no other queue; and not for the most urgent of several queues, for which more than the
-    /// others' next jobs would have to be known. Also says why one could not be asked.
+    /// others' next jobs would have to be known. Also says why one could not be asked. One that is known to be away is not
+    /// asked, and while one does not answer soon, the next are asked, too.
     async fn fill(
         &self,
         parts: &[(u16, Ask)],
         mut leased: Vec<Leased>,
         at_hand: bool,
     ) -> (Vec<Leased>, Option<Error>) {
-        let mut away = None;
+        let (mut away, mut soon) = (None, SOON);
+        let mut slow = FuturesUnordered::new();
         for (shard, part) in parts {
             if part.pick == Pick::MostUrgent && !leased.is_empty() {
                 break;
@@ -218,15 +274,46 @@ impl RedisEngine {
             if now.queues.is_empty() || now.max == 0 {
                 continue;
             }
+            if let Some(trouble) = self.trouble(*shard) {
+                away = Some(trouble);
+                continue;
+            }
             let desk = &self.desks[usize::from(*shard)];
-            match desk.lease(&self.store, now, at_hand).await {
+            let mut asked = desk.lease(&self.store, now, at_hand).boxed();
+            let answer = tokio::select! {
+                biased;
+                answer = &mut asked => answer,
+                Some(answer) = slow.next(), if leased.is_empty() => {
+                    slow.push(asked);
+                    answer
+                }
+                () = self.after(soon) => {
+                    slow.push(asked);
+                    soon = SOONER;
+                    continue;
+                }
+            };
+            match answer {
                 Ok(more) => leased.extend(more),
                 Err(error) => away = Some(error),
+            }
+        }
+        // What is at hand is answered; who waits goes on to wait for the others, too.
+        while leased.is_empty() && !at_hand {
+            match slow.next().await {
+                Some(Ok(more)) => leased.extend(more),
+                Some(Err(error)) => away = Some(error),
+                None => break,
             }
         }
         // Stable: what a shard lent stays in the order in which it was lent.
         leased.sort_by_key(|leased| leased.job.priority);
         (leased, away)
+    }
+
+    /// How many leases were over when Redis answered, since the engine was opened. No worker got them.
+    pub fn late_leases(&self) -> u64 {
+        self.store.late.load(Ordering::Relaxed)
     }
 
     /// Waits until it is known that a queue is in more or other shards than these.
@@ -244,6 +331,16 @@ impl RedisEngine {
         !all.all(|shard| shards.contains(&shard))
     }
 
+    /// Adds what is known of the callers of this process.
+    fn add_own(&self, infos: &mut [QueueInfo]) {
+        for info in infos {
+            let desk = self.desk_of(&info.name);
+            // Of the others is only known which processes wait, each for one or more.
+            info.waiting += desk.waiting(&info.name);
+            info.last_asked = info.last_asked.max(desk.asked(&info.name));
+        }
+    }
+
     fn desk_of(&self, queue: &QueueName) -> &Arc<Desk> {
         &self.desks[usize::from(self.store.shard_of(queue))]
     }
@@ -254,6 +351,12 @@ impl Drop for RedisEngine {
         self.store.closed.store(true, Ordering::Release);
         self.desks.iter().for_each(|desk| desk.close());
     }
+}
+
+/// A part of the store did not answer a call that waits.
+fn unheard() -> Error {
+    let why = "not all shards of redis answered in time; those that did had no job";
+    Error::new(Code::Unavailable, why)
 }
 
 /// Reads what other processes, and our own calls, have to tell a desk.
@@ -268,7 +371,13 @@ async fn letters(store: Weak<Store>, desk: Weak<Desk>, shard: u16) {
         let key = format!("{}{}", strong.keys.part(shard, "SIGNALS"), strong.process);
         let (link, wait) = (strong.link.clone(), rest::listen(strong.shards));
         drop(strong);
-        let letter = link.pop(&key, wait).await;
+        let moved = || {
+            // What the old server knew of who waits may be lost.
+            if let Some(desk) = desk.upgrade() {
+                desk.look();
+            }
+        };
+        let letter = link.pop(&key, wait, moved).await;
         let (Some(desk), Some(store)) = (desk.upgrade(), store.upgrade()) else {
             return;
         };
@@ -312,8 +421,8 @@ impl Engine for RedisEngine {
             // That is the same, and those who ask for the same are served together.
             ask.pick = Pick::First;
         }
-        if let Some(id) = ask.job {
-            return lend::lend(&self.store, &self.desks, id, ask).await;
+        if let Some(named) = ask.job {
+            return lend::lend(&self.store, &self.desks, named, ask).await;
         }
         let now = self.store.clock.now().wall;
         for queue in &ask.queues {
@@ -361,13 +470,14 @@ impl Engine for RedisEngine {
 
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
         let mut infos = look::queues(&self.store, names).await?;
-        for info in &mut infos {
-            let desk = self.desk_of(&info.name);
-            // Of the others is only known which processes wait, each for one or more.
-            info.waiting += desk.waiting(&info.name);
-            info.last_asked = info.last_asked.max(desk.asked(&info.name));
-        }
+        self.add_own(&mut infos);
         Ok(infos)
+    }
+
+    async fn reachable_queues(&self) -> Result<QueueList> {
+        let mut list = partial::queues(&self.store).await?;
+        self.add_own(&mut list.queues);
+        Ok(list)
     }
 
     async fn change(&self, change: Change) -> Result<()> {
@@ -385,13 +495,21 @@ impl Engine for RedisEngine {
             config: config.clone(),
             ..Settings::default()
         };
-        let mut call = self.store.call(&script::CONFIGURE, shard);
-        call.arg(queue.as_str()).arg(settings.pack());
-        match number(self.store.run(call).await?)? {
-            0 => Ok(()),
-            3 => spread::change(&self.store, &queue, &config).await,
-            _ => spread::regroup(&self.store, shard, &queue).await,
+        loop {
+            let mut call = self.store.call(&script::CONFIGURE, shard);
+            call.arg(queue.as_str()).arg(settings.pack());
+            return match number(self.store.run(call).await?)? {
+                0 => Ok(()),
+                3 => spread::change(&self.store, &queue, &config).await,
+                4 if forget::make_room(&self.store, shard, 1).await? > 0 => continue,
+                4 => Err(forget::too_many()),
+                _ => spread::regroup(&self.store, shard, &queue).await,
+            };
         }
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        forget::books(&self.store).await
     }
 
     async fn catalog(&self) -> Result<Catalog> {
@@ -423,8 +541,11 @@ impl Engine for RedisEngine {
     }
 
     fn health(&self) -> Result<()> {
-        self.store.open()?;
-        self.desks.iter().try_for_each(|desk| desk.health())
+        partial::health(&self.store, &self.desks)
+    }
+
+    fn outages(&self) -> Vec<Outage> {
+        partial::outages(&self.store, &self.desks)
     }
 
     fn repaired(&self) -> u64 {

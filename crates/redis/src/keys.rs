@@ -6,8 +6,8 @@
 
 /// The parts of a shard, with the name that scripts know them by.
 pub const NAMES: &[(&str, &str)] = &[
-    // A hash: the store's identity and number of shards, the newest id, the count of leases, until when somebody watches, when
-    // schedules were armed, how many walks of the auditor came to their end.
+    // A hash: the store's identity, its layout and number of shards, the newest id, the count of leases, until when somebody watches, when
+    // schedules were armed, how many walks of the auditor came to their end, how many queues there may be if not as many as usual.
     ("META", "meta"),
     // A hash of packed jobs by id: what a client said.
     ("JOBS", "jobs"),
@@ -17,6 +17,10 @@ pub const NAMES: &[(&str, &str)] = &[
     ("TIMERS", "timers"),
     // A sorted set of the names of all queues.
     ("QUEUES", "queues"),
+    // A sorted set of the names of queues that may have nothing, by when they were last used.
+    ("UNUSED", "unused"),
+    // A hash: the books of all forgotten queues.
+    ("FORGOTTEN", "forgotten"),
     // A hash: a queue's settings and counts in this shard, when it was last asked for, and while it is being spread otherwise the plan.
     ("QUEUE", "q:"),
     // A sorted set: the priorities in which a queue has jobs that wait.

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 #[cfg(doc)]
 use auxo_core::Code;
-use auxo_core::Result;
+use auxo_core::{Error, Result};
+use futures_util::future::join_all;
 use redis::Cmd;
 pub use redis::Value;
 use tokio::sync::watch;
@@ -65,6 +66,35 @@ pub struct Call {
     script: &'static Script,
     keys: Vec<String>,
     args: Vec<Vec<u8>>,
+    on_primary: bool,
+}
+
+/// What came of a call.
+pub struct Done {
+    /// What the script answered.
+    pub answer: Value,
+    /// If too few replicas confirmed it, how many.
+    pub unconfirmed: Option<Unconfirmed>,
+}
+
+/// A call that was done, but that fewer replicas have than must.
+pub struct Unconfirmed {
+    /// How many have it.
+    pub confirmed: u32,
+    /// How many must.
+    pub asked: u32,
+    /// What its caller is told, unless it knows better.
+    pub error: Error,
+}
+
+impl Done {
+    /// The answer, if it counts.
+    pub fn confirmed(self) -> Result<Value> {
+        match self.unconfirmed {
+            Some(unconfirmed) => Err(unconfirmed.error),
+            None => Ok(self.answer),
+        }
+    }
 }
 
 impl Call {
@@ -74,7 +104,14 @@ impl Call {
             script,
             keys: vec![key],
             args: Vec::new(),
+            on_primary: false,
         }
+    }
+
+    /// It counts as soon as the primary has done it, whatever the store's durability.
+    pub fn on_primary(&mut self) -> &mut Call {
+        self.on_primary = true;
+        self
     }
 
     /// One more key, of the same shard.
@@ -87,6 +124,16 @@ impl Call {
     pub fn arg(&mut self, arg: impl Into<Vec<u8>>) -> &mut Call {
         self.args.push(arg.into());
         self
+    }
+
+    /// The first key, which stands for the shard.
+    pub fn root(&self) -> &str {
+        &self.keys[0]
+    }
+
+    /// Whether it brings jobs in.
+    pub fn grows(&self) -> bool {
+        self.script.effect == Effect::Grows
     }
 
     fn command(&self) -> Cmd {
@@ -119,9 +166,10 @@ impl Link {
         Ok(link)
     }
 
-    /// Runs a script on the server that has its key.
-    pub async fn run(&self, call: Call) -> Result<Value> {
-        let writes = call.script.effect != Effect::Reads;
+    /// Runs a script on the server that has its key. One that too few replicas confirmed was done all the same, and tells
+    /// what it answered.
+    pub async fn run(&self, call: Call) -> Result<Done> {
+        let writes = !matches!(call.script.effect, Effect::Reads | Effect::Overdue);
         let errand = Errand {
             what: call.script.name,
             slot: Some(slot::slot(call.keys[0].as_bytes())),
@@ -129,7 +177,7 @@ impl Link {
             script: Some(call.script),
             writes,
             replicas: match self.inner.durability {
-                Durability::Replicated { replicas } if writes => Some(replicas),
+                Durability::Replicated { replicas } if writes && !call.on_primary => Some(replicas),
                 _ => None,
             },
         };
@@ -146,24 +194,39 @@ impl Link {
             writes: false,
             replicas: None,
         })
-        .await
+        .await?
+        .confirmed()
     }
 
-    /// Runs a command that only reads on every primary; the answers come with the address of who gave them.
-    pub async fn on_every_primary(&self, parts: &[&[u8]]) -> Result<Vec<(String, Value)>> {
-        let until = self.deadline();
-        let mut answers = Vec::new();
-        for node in self.inner.route.primaries() {
-            let answer = node
-                .ask(&plain(parts), until)
-                .await
-                .map_err(|fault| match fault {
-                    fault::Fault::Lost(why) => fault::Fault::Away(why).error(&name(parts)),
-                    fault => fault.error(&name(parts)),
-                })?;
-            answers.push((node.address().to_string(), answer));
-        }
-        Ok(answers)
+    /// Whether a change counts only when replicas have it.
+    pub fn replicates(&self) -> bool {
+        matches!(self.inner.durability, Durability::Replicated { .. })
+    }
+
+    /// How long a call may take.
+    pub fn timeout(&self) -> Duration {
+        self.inner.timeout
+    }
+
+    /// Runs a command that only reads on every primary at once, but for those at the addresses `except`. The answers come with the
+    /// address of who gave them, or did not.
+    pub async fn on_every_primary(
+        &self,
+        parts: &[&[u8]],
+        except: &[String],
+    ) -> Vec<(String, Result<Value>)> {
+        let (until, command) = (self.deadline(), plain(parts));
+        let ask = async |node: &Arc<node::Node>| {
+            let answer = node.ask(&command, until).await;
+            let answer = answer.map_err(|fault| match fault {
+                fault::Fault::Lost(why) => fault::Fault::Away(why).error(&name(parts)),
+                fault => fault.error(&name(parts)),
+            });
+            (node.address().to_string(), answer)
+        };
+        let mut primaries = self.inner.route.primaries();
+        primaries.retain(|node| !except.contains(&node.address().to_string()));
+        join_all(primaries.iter().map(ask)).await
     }
 
     /// Tells when another server has taken over.

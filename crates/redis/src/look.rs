@@ -14,6 +14,9 @@ use bytes::Bytes;
 
 use crate::bytes::Pack;
 use crate::desk::catch_up;
+use crate::forget;
+use crate::partial;
+use crate::parts::{Taken, in_parts};
 use crate::push::by_shard;
 use crate::record::{Shown, garbled, state};
 use crate::script;
@@ -27,8 +30,12 @@ use crate::store::{Store, bytes, items, number, text, time, tuple};
 const LOOKS: usize = 5000;
 /// How many jobs a script reads at once.
 const PIECE: usize = 200;
+/// After how many bytes of jobs it stops.
+const PIECE_BYTES: usize = 1 << 20;
+/// What an operator's move of one job costs, see [`crate::parts`]. Measured.
+const STEER: usize = 30;
 /// How many queues a script shows at once.
-const QUEUES: usize = 100;
+const QUEUES: usize = 50;
 
 /// One job.
 pub async fn find(store: &Arc<Store>, which: Which) -> Result<Option<Job>> {
@@ -123,10 +130,10 @@ pub async fn list(store: &Arc<Store>, query: &Query) -> Result<Page> {
         Some(cursor) => Spot::read(cursor)?,
         None => Spot::default(),
     };
-    for shard in store.all() {
+    let filter = &query.filter;
+    for shard in shards(store, filter.queue.as_ref()).await? {
         catch_up(store, shard).await?;
     }
-    let filter = &query.filter;
     let mut page = Page::default();
     let mut looked = 0;
     let names = match &filter.queue {
@@ -185,6 +192,15 @@ pub async fn list(store: &Arc<Store>, query: &Query) -> Result<Page> {
     Ok(page)
 }
 
+/// Where the jobs of a queue are, or those of all.
+async fn shards(store: &Arc<Store>, queue: Option<&QueueName>) -> Result<Vec<u16>> {
+    let Some(queue) = queue.filter(|_| store.shards > 1) else {
+        return Ok(store.all().collect());
+    };
+    let extent = spread::refresh(store, queue).await?.extent;
+    Ok((0..extent).map(|place| store.place(queue, place)).collect())
+}
+
 /// Whether a part of a queue can have jobs in any of these states.
 fn has_part(states: &[State], part: u8) -> bool {
     use State::*;
@@ -206,7 +222,7 @@ async fn piece(
     let mut call = store.call(&script::LIST, store.place(queue, spot.place));
     call.arg(queue.as_str()).arg(spot.part.to_string());
     spot.behind.tell(&mut call);
-    call.arg(limit.to_string());
+    call.arg(limit.to_string()).arg(PIECE_BYTES.to_string());
     let [now, next, jobs] = tuple(store.run(call).await?)?;
     let jobs = items(jobs)?.into_iter().map(bytes).collect::<Result<_>>()?;
     Ok((time(now)?, Behind::next(next)?, jobs))
@@ -225,8 +241,16 @@ pub async fn steer(store: &Arc<Store>, order: Order) -> Result<Steered> {
         }
     };
     let shard_of = |id: &JobId| shard(store, *id);
-    let results = by_shard(ids, shard_of, |shard, ids| {
-        steer_in(store, shard, &order, states, ids)
+    let order = &order;
+    let results = by_shard(ids, shard_of, |shard, ids| async move {
+        catch_up(store, shard).await?;
+        in_parts(
+            store.link.timeout(),
+            ids,
+            |_, _| STEER,
+            |part| steer_part(store, shard, order, states, part),
+        )
+        .await
     });
     for result in results.await? {
         match &result {
@@ -247,14 +271,13 @@ fn is_about_the_job(error: &Error) -> bool {
     matches!(error.code(), Code::NotFound | Code::Conflict)
 }
 
-async fn steer_in(
+async fn steer_part(
     store: &Arc<Store>,
     shard: u16,
     order: &Order,
     states: &[State],
     ids: Vec<JobId>,
-) -> Result<Vec<Result<State>>> {
-    catch_up(store, shard).await?;
+) -> Result<Taken<JobId, State>> {
     let mut when = Pack::default();
     let action = match order.action {
         Action::Kick => 1,
@@ -299,7 +322,8 @@ async fn steer_in(
             _ => Err(refusal::no_arrow(id, state, order.action.event())),
         })
     };
-    answer.chunks_exact(2).zip(ids).map(read).collect()
+    let answers = answer.chunks_exact(2).zip(ids).map(read);
+    Ok(Taken::all(answers.collect::<Result<_>>()?))
 }
 
 /// The names of all queues, in order.
@@ -316,29 +340,11 @@ pub async fn names(store: &Arc<Store>) -> Result<Vec<QueueName>> {
 
 /// The named queues, or all, in the order of their names.
 pub async fn queues(store: &Arc<Store>, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {
-    let mut infos: BTreeMap<QueueName, QueueInfo> = BTreeMap::new();
-    let mut add = |seen: Vec<(QueueInfo, Spread)>| {
-        for (info, _) in seen {
-            match infos.entry(info.name.clone()) {
-                Entry::Vacant(place) => drop(place.insert(info)),
-                Entry::Occupied(mut there) => sum(there.get_mut(), info),
-            }
-        }
-    };
     let Some(names) = names else {
-        let mut others = Vec::new();
-        for shard in store.all() {
-            catch_up(store, shard).await?;
-            let seen = seen_in(store, shard, None).await?;
-            let at_home = |seen: &(QueueInfo, Spread)| store.shard_of(&seen.0.name) == shard;
-            let (home, away) = seen.into_iter().partition(at_home);
-            add(home);
-            others.push(away);
-        }
-        // Only the home knows when a rate allows the next lease.
-        others.into_iter().for_each(add);
-        return Ok(infos.into_values().collect());
+        return partial::queues(store).await?.into_all();
     };
+    let mut infos = BTreeMap::new();
+    let mut add = |seen| add(&mut infos, seen);
     let mut asked: Vec<(u16, Vec<QueueName>)> = store.all().map(|shard| (shard, vec![])).collect();
     for name in names {
         let home = &mut asked[usize::from(store.shard_of(&name))].1;
@@ -349,6 +355,7 @@ pub async fn queues(store: &Arc<Store>, names: Option<Vec<QueueName>>) -> Result
     let mut away: Vec<(u16, Vec<QueueName>)> = store.all().map(|shard| (shard, vec![])).collect();
     for (shard, names) in asked.into_iter().filter(|(_, names)| !names.is_empty()) {
         catch_up(store, shard).await?;
+        forget::unused_if_known(store, shard).await?;
         let seen = seen_in(store, shard, Some(names)).await?;
         for (info, spread) in &seen {
             for place in 1..spread.extent {
@@ -365,6 +372,30 @@ pub async fn queues(store: &Arc<Store>, names: Option<Vec<QueueName>>) -> Result
     Ok(infos.into_values().collect())
 }
 
+/// What was seen in each of these shards, queue by queue.
+pub fn merged(store: &Store, seen: Vec<(u16, Vec<(QueueInfo, Spread)>)>) -> Vec<QueueInfo> {
+    let mut infos = BTreeMap::new();
+    let mut others = Vec::new();
+    for (shard, seen) in seen {
+        let at_home = |seen: &(QueueInfo, Spread)| store.shard_of(&seen.0.name) == shard;
+        let (home, away) = seen.into_iter().partition(at_home);
+        add(&mut infos, home);
+        others.push(away);
+    }
+    // Only the home knows when a rate allows the next lease.
+    others.into_iter().for_each(|seen| add(&mut infos, seen));
+    infos.into_values().collect()
+}
+
+fn add(infos: &mut BTreeMap<QueueName, QueueInfo>, seen: Vec<(QueueInfo, Spread)>) {
+    for (info, _) in seen {
+        match infos.entry(info.name.clone()) {
+            Entry::Vacant(place) => drop(place.insert(info)),
+            Entry::Occupied(mut there) => sum(there.get_mut(), info),
+        }
+    }
+}
+
 /// Adds what a queue has in another place. Its settings are the same in all.
 fn sum(all: &mut QueueInfo, more: QueueInfo) {
     all.counts.scheduled += more.counts.scheduled;
@@ -373,22 +404,11 @@ fn sum(all: &mut QueueInfo, more: QueueInfo) {
     all.counts.dead += more.counts.dead;
     all.counts.done += more.counts.done;
     all.bytes += more.bytes;
-    add_books(&mut all.books, &more.books);
+    all.books += more.books;
     // Who waits does so in all places.
     all.waiting = all.waiting.max(more.waiting);
     all.last_asked = all.last_asked.max(more.last_asked);
     all.next_due = all.next_due.into_iter().chain(more.next_due).min();
-}
-
-/// Adds the books of another place.
-pub fn add_books(all: &mut Books, more: &Books) {
-    all.accepted += more.accepted;
-    all.live += more.live;
-    all.done += more.done;
-    all.dead += more.dead;
-    all.expired += more.expired;
-    all.cancelled += more.cancelled;
-    all.deleted += more.deleted;
 }
 
 /// The queues of a shard, with what they have there.

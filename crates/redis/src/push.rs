@@ -1,6 +1,6 @@
 //! Pushes: jobs that differ in nothing a script must know travel as one run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,8 +11,10 @@ use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, refusal};
 use futures_util::future::join_all;
 
 use crate::bytes::{Pack, Unpack};
+use crate::forget;
 use crate::link::Call;
 use crate::look;
+use crate::parts::{self, Taken, in_parts};
 use crate::record::{garbled, pack_record, pack_spec, state};
 use crate::script;
 use crate::spread::{self, Limit};
@@ -52,6 +54,8 @@ pub enum Why {
     Free,
     /// The place has no room, but another one may have.
     Full(Limit),
+    /// It would make a queue where there are as many as there may be: one that is not used must give way first.
+    Crowded,
 }
 
 impl Planned {
@@ -114,6 +118,10 @@ pub async fn plan_again(store: &Arc<Store>, again: (Planned, Why)) -> Result<Res
             spread::refresh(store, &queue).await?;
             Ok(Ok(planned.anew(store)))
         }
+        Why::Crowded => match forget::make_room(store, planned.shard, 1).await? {
+            0 => Ok(Err(forget::too_many())),
+            _ => Ok(Ok(planned)),
+        },
         Why::Free => {
             planned.shard = planned.rest.remove(0);
             Ok(Ok(planned))
@@ -148,6 +156,27 @@ async fn full(store: &Arc<Store>, queue: &QueueName, limit: Limit) -> Result<Err
 
 /// Pushes jobs that go to one shard.
 async fn push(store: &Store, shard: u16, planned: Vec<Planned>) -> Result<Vec<Result<Came>>> {
+    let time = store.link.timeout();
+    in_parts(time, planned, cost, |part| push_part(store, shard, part)).await
+}
+
+/// What a script does for a job that is pushed behind another one, as far as that can be seen from here. Measured.
+fn cost(before: Option<&Planned>, planned: &Planned) -> usize {
+    let spec = &planned.job.spec;
+    let own = match before {
+        _ if spec.key.is_some() || spec.ttl != Ttl::None => 40,
+        Some(before) if alike(before, planned) => 3,
+        _ => 20,
+    };
+    own + parts::bytes(spec.payload.len())
+}
+
+/// Pushes jobs that go to one shard and stand in one part.
+async fn push_part(
+    store: &Store,
+    shard: u16,
+    mut planned: Vec<Planned>,
+) -> Result<Taken<Planned, Came>> {
     let mut call = store.call(&script::PUSH, shard);
     let mut runs = Vec::new();
     let mut rest = planned.as_slice();
@@ -167,11 +196,12 @@ async fn push(store: &Store, shard: u16, planned: Vec<Planned>) -> Result<Vec<Re
     let answer = bytes(store.run(call).await?)?;
     let mut answers = answer.chunks_exact(ANSWER);
     let mut said = Vec::with_capacity(planned.len());
-    for run in runs {
+    'runs: for run in runs {
         let mut left = run.iter();
         while let Some(planned) = left.next() {
-            let answer = answers.next();
-            let answer = answer.ok_or_else(|| garbled("answers to fewer jobs"))?;
+            let Some(answer) = answers.next() else {
+                break 'runs;
+            };
             if answer[0] != RUN {
                 said.push(self::answer(answer, planned)?);
                 continue;
@@ -185,7 +215,7 @@ async fn push(store: &Store, shard: u16, planned: Vec<Planned>) -> Result<Vec<Re
             let mut id = first.id;
             said.push(Ok(Said::Pushed(first.clone())));
             for _ in left.by_ref() {
-                id = id.next();
+                id = id.next(store.shards);
                 let next = Pushed {
                     id,
                     ..first.clone()
@@ -194,13 +224,18 @@ async fn push(store: &Store, shard: u16, planned: Vec<Planned>) -> Result<Vec<Re
             }
         }
     }
+    if said.is_empty() {
+        return Err(garbled("an answer to no job"));
+    }
+    let left = planned.split_off(said.len());
     let came = |(said, planned): (Result<Said>, Planned)| {
         Ok(match said? {
             Said::Pushed(pushed) => Came::Pushed(pushed),
             Said::Again(why) => Came::Again(Box::new(planned), why),
         })
     };
-    Ok(said.into_iter().zip(planned).map(came).collect())
+    let answers = said.into_iter().zip(planned).map(came).collect();
+    Ok(Taken { answers, left })
 }
 
 /// Pushes as the call of a job that is pushed alone: its head, and its spec.
@@ -283,6 +318,7 @@ pub fn answer(answer: &[u8], planned: &Planned) -> Result<Result<Said>> {
         11 => return Ok(Err(refusal::paused(queue))),
         14 => return again(Why::Elsewhere),
         15 if !planned.rest.is_empty() => return again(Why::Free),
+        16 => return again(Why::Crowded),
         12 if planned.epoch > 0 => return again(Why::Full(Limit::Jobs)),
         13 if planned.epoch > 0 => return again(Why::Full(Limit::Bytes)),
         12 => return Ok(Err(refusal::too_many_jobs(queue, run_at.0, id))),
@@ -344,7 +380,7 @@ where
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// Pushes jobs of any shards, each shard's in one step.
+/// Pushes jobs of any shards.
 pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Result<Pushed>>> {
     let mut done = Vec::with_capacity(jobs.len());
     let mut again = Vec::new();
@@ -368,13 +404,21 @@ pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Resul
             break;
         }
         let (mut places, mut planned) = (Vec::new(), Vec::new());
+        let rooms = make_names(store, &again).await;
         // What is true of one job of a queue is true of the next.
         let mut known: HashMap<(QueueName, Why), Option<Error>> = HashMap::new();
         for (place, (next, why)) in again.drain(..) {
             let queue = next.job.queue.clone();
+            if why == Why::Crowded
+                && let Some(error) = rooms.get(&next.shard)
+            {
+                done[place] = Err(error.clone());
+                continue;
+            }
             let next = match known.get(&(queue.clone(), why)) {
                 Some(Some(error)) => Err(error.clone()),
                 Some(None) => Ok(next.anew(store)),
+                None if why == Why::Crowded => Ok(next),
                 None => {
                     let next = plan_again(store, (next, why)).await.unwrap_or_else(Err);
                     match why {
@@ -416,6 +460,26 @@ pub async fn push_all(store: &Arc<Store>, jobs: Vec<NewJob>) -> Result<Vec<Resul
     Ok(done)
 }
 
+/// Makes room for the new queues of pushes that found none, in each shard for all of them. Why there is none in a shard.
+async fn make_names(store: &Store, again: &[(usize, (Planned, Why))]) -> HashMap<u16, Error> {
+    let mut names: HashMap<u16, HashSet<&QueueName>> = HashMap::new();
+    for (_, (planned, why)) in again {
+        if *why == Why::Crowded {
+            let here = names.entry(planned.shard).or_default();
+            here.insert(&planned.job.queue);
+        }
+    }
+    let mut refused = HashMap::new();
+    for (shard, names) in names {
+        match forget::make_room(store, shard, names.len()).await {
+            Ok(0) => drop(refused.insert(shard, forget::too_many())),
+            Ok(_) => {}
+            Err(error) => drop(refused.insert(shard, error)),
+        }
+    }
+    refused
+}
+
 async fn send(store: &Store, planned: Vec<Planned>) -> Result<Vec<Result<Came>>> {
     let shard_of = |planned: &Planned| planned.shard;
     let push = |shard, planned| push(store, shard, planned);
@@ -427,6 +491,7 @@ pub async fn given_up(store: &Arc<Store>, queue: &QueueName, why: Why) -> Result
     match why {
         // Several take room from each other.
         Why::Full(limit) => full(store, queue, limit).await,
+        Why::Crowded => Ok(forget::too_many()),
         _ => Ok(unsettled()),
     }
 }

@@ -18,6 +18,15 @@ const GROUP: u8 = 4;
 const BACKOFF: u8 = 8;
 const MORE: u8 = 16;
 
+/// The backoff of a job whose record has none; `scripts/part_records.lua` has the same. It is a constant of the format and not the
+/// default of the product, which may change: then jobs with the new one say so in their records.
+const ABSENT_BACKOFF: Backoff = Backoff::Exponential {
+    base: Duration::from_secs(1),
+    factor: 2.0,
+    cap: Duration::from_secs(60 * 60),
+    jitter: Jitter::Full,
+};
+
 /// In the place of the time of creation: the id says it.
 const BY_ID: u64 = (1 << 48) - 2;
 /// So it does, and then the job was due.
@@ -49,7 +58,7 @@ pub fn pack_spec(queue: &QueueName, spec: &JobSpec) -> Vec<u8> {
 fn add_spec(pack: &mut Pack, queue: &QueueName, spec: &JobSpec) {
     let begin = pack.0.len();
     let more = !spec.kind.is_empty() || !spec.headers.is_empty();
-    let custom = spec.backoff != Backoff::default();
+    let custom = spec.backoff != ABSENT_BACKOFF;
     let mut flags = 0;
     for (flag, is) in [
         (RETENTION, !spec.retention.is_zero()),
@@ -412,7 +421,7 @@ impl Shown<'_> {
         let mut unpack = Unpack(self.record);
         let id = id_of(self.id).ok()?;
         let created_at = match unpack.time()? {
-            Timestamp(BY_ID | AT_ONCE) => Timestamp(id.0 >> 22),
+            Timestamp(BY_ID | AT_ONCE) => id.at(),
             said => said,
         };
         let expires = unpack.time()?;
@@ -435,7 +444,7 @@ impl Shown<'_> {
         };
         let backoff = match has(BACKOFF) {
             true => unpack_backoff(unpack.text_bytes()?)?,
-            false => Backoff::default(),
+            false => ABSENT_BACKOFF,
         };
         let (mut kind, mut headers) = ("", Headers::new());
         if has(MORE) {
@@ -519,4 +528,48 @@ fn payload(record: &Bytes) -> Option<Bytes> {
     unpack.raw(12)?;
     let head = unpack.u32()? as usize;
     (12 + head <= record.len()).then(|| record.slice(12 + head..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Created at 1, without an end, priority 7, a lease of 60 s, 10 attempts, queue `q`, no flags, and the payload `x`.
+    const BARE: &[u8] =
+        b"\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\x15\0\0\0\x07\0\0\0\0\xea\x60\0\0\0\x0a\x01q\0x";
+
+    #[test]
+    fn what_a_record_leaves_out_is_what_the_layout_says_whatever_the_product_defaults_to() {
+        let shown = Shown {
+            id: &7u64.to_be_bytes(),
+            record: &Bytes::from_static(BARE),
+            life: &Bytes::new(),
+            score: Some(1),
+        };
+        let job = shown.job(Timestamp(1)).expect("a record");
+        assert_eq!((job.priority, job.max_attempts), (7, 10));
+        // Numbers on purpose, and not names: these lie in stores.
+        let backoff = Backoff::Exponential {
+            base: Duration::from_secs(1),
+            factor: 2.0,
+            cap: Duration::from_secs(3600),
+            jitter: Jitter::Full,
+        };
+        assert_eq!(job.backoff, backoff);
+        assert_eq!((job.key_window, job.retention), Default::default());
+        let lua = include_str!("scripts/part_records.lua");
+        assert!(lua.contains(
+            "local BACKOFF_BASE, BACKOFF_FACTOR, BACKOFF_CAP, BACKOFF_JITTER = 1000, 2, 3600000, 1\n"
+        ));
+        let spec = JobSpec {
+            priority: 7,
+            ttr: Duration::from_secs(60),
+            max_attempts: 10,
+            backoff,
+            payload: "x".into(),
+            ..JobSpec::default()
+        };
+        let packed = pack_spec(&QueueName::new("q").expect("a name"), &spec);
+        assert_eq!(packed, BARE[12..]);
+    }
 }

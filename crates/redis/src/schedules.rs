@@ -1,17 +1,20 @@
 //! Schedules and subscriptions. A rhythm is reckoned here, and kept by a script that makes sure nobody else was first.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use auxo_core::engine::{Accepted, Action, Catalog, Change, Message, Mode, Order, Pushed, Target};
 use auxo_core::json;
-use auxo_core::schedule::Schedule;
+use auxo_core::schedule::{Schedule, Tick};
 use auxo_core::time::{Base, Due, Now, Timestamp};
 use auxo_core::topic::Subscription;
-use auxo_core::{NewJob, Result, refusal};
+use auxo_core::{NewJob, QueueName, Result, refusal};
 use bytes::Bytes;
 
 use crate::bytes::{Pack, Unpack};
 use crate::desk::catch_up;
+use crate::forget;
+use crate::link::Value;
 use crate::look;
 use crate::push::{self, Planned, Said, Why};
 use crate::record::garbled;
@@ -21,6 +24,9 @@ use crate::store::{Store, bytes, items, number, tuple};
 
 /// How often a message is planned anew, or room is looked for.
 const TRIES: usize = 16;
+/// How many ticks of a schedule, and how many copies of a message, one script makes jobs of.
+const TICKED: usize = 40;
+const COPIES: usize = 40;
 
 /// All that is set up besides queues.
 pub async fn catalog(store: &Arc<Store>) -> Result<Catalog> {
@@ -96,6 +102,19 @@ pub async fn at(store: &Store, shard: u16) -> Result<Vec<Schedule>> {
     Ok(schedules.map(|(schedule, _)| schedule).collect())
 }
 
+/// The queues that schedules of a shard and subscriptions make jobs for.
+pub async fn bound(store: &Store, shard: u16) -> Result<HashSet<QueueName>> {
+    let part = read(store, shard).await?;
+    let subscriptions = match shard {
+        0 => part.subscriptions,
+        _ => read(store, 0).await?.subscriptions,
+    };
+    let scheduled = part.schedules.into_iter();
+    let scheduled = scheduled.map(|(schedule, _)| schedule.queue);
+    let subscribed = subscriptions.into_iter().map(|it| it.queue);
+    Ok(scheduled.chain(subscribed).collect())
+}
+
 /// last:6 next:1+6, and then the schedule as a client puts it.
 fn pack(schedule: &Schedule) -> Vec<u8> {
     let mut pack = Pack::default();
@@ -135,19 +154,21 @@ fn unpack(name: &str, value: &[u8]) -> Result<Schedule> {
 pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, ticks: Ticks) -> Result<()> {
     let set_back = ticks == Ticks::Arm;
     let now = Now::at(now.0);
-    for (mut schedule, was) in read(store, shard).await?.schedules {
-        let before = schedule.next;
-        // Set back, the clock would silence the schedule until it has caught up.
-        if set_back && let Some(next) = schedule.next {
-            let first = schedule.rearm(now).filter(|first| first.at < next.at);
-            schedule.next = first.or(Some(next));
+    let mut behind = true;
+    while std::mem::take(&mut behind) {
+        for (mut schedule, was) in read(store, shard).await?.schedules {
+            let before = schedule.next;
+            // Set back, the clock would silence the schedule until it has caught up.
+            if set_back && let Some(next) = schedule.next {
+                let first = schedule.rearm(now).filter(|first| first.at < next.at);
+                schedule.next = first.or(Some(next));
+            }
+            let tick = schedule.tick(now);
+            if tick.next == before && tick.fire.is_empty() {
+                continue;
+            }
+            behind |= ticks_of(store, shard, schedule, was, tick).await?;
         }
-        let tick = schedule.tick(now);
-        schedule.next = tick.next;
-        if schedule.next == before && tick.fire.is_empty() {
-            continue;
-        }
-        make(store, shard, &schedule, was, &tick.fire).await?;
     }
     if set_back {
         let mut call = store.call(&script::CATALOG, shard);
@@ -157,21 +178,56 @@ pub async fn tick(store: &Arc<Store>, shard: u16, now: Timestamp, ticks: Ticks) 
     Ok(())
 }
 
-/// Makes the jobs of a schedule's ticks, if nobody else was first. A queue that is spread gets the room for them to its home,
-/// where they go, if any of its shards has some.
+/// Makes the jobs of a schedule's ticks, a few with each script. In between, the first tick that has no job yet is the next one of
+/// the schedule, so the call can be broken off anywhere, and another process goes on from there. Whether another one was first, and
+/// there may be more to do than is known here.
+async fn ticks_of(
+    store: &Arc<Store>,
+    shard: u16,
+    mut schedule: Schedule,
+    mut was: Bytes,
+    tick: Tick,
+) -> Result<bool> {
+    let base = schedule.next.map_or(Base::Steady, |next| next.base);
+    let mut fire = tick.fire.as_slice();
+    loop {
+        let (some, rest) = fire.split_at(fire.len().min(TICKED));
+        schedule.next = match rest.first() {
+            Some(at) => Some(Due { at: *at, base }),
+            None => tick.next,
+        };
+        match make(store, shard, &schedule, was, some).await? {
+            Made::Ticks(ticked) if !rest.is_empty() => was = ticked,
+            made => return Ok(made == Made::Nothing),
+        }
+        fire = rest;
+    }
+}
+
+/// What came of some ticks.
+#[derive(Debug, PartialEq)]
+enum Made {
+    /// Their jobs. The schedule is kept as this now.
+    Ticks(Bytes),
+    /// Another call was first.
+    Nothing,
+    /// The queue is being changed, and the ticks come with the next look.
+    Later,
+}
+
+/// Makes jobs of ticks. A queue that is spread gets the room for them to its home, where they go, if any of its shards has some.
 async fn make(
     store: &Arc<Store>,
     shard: u16,
     schedule: &Schedule,
     was: Bytes,
     fire: &[Timestamp],
-) -> Result<()> {
+) -> Result<Made> {
     let count = fire.len() as u64;
     let mut tries = 0;
-    // How often in a row there was no room. Once is not enough: another process that makes the same ticks may just be bringing it.
-    let mut without = 0;
+    let mut any = true;
     loop {
-        let last = without == 2 || tries == TRIES;
+        let last = !any || tries == TRIES;
         let mut call = store.call(&script::TICK, shard);
         call.arg(schedule.name.as_str())
             .arg(was.to_vec())
@@ -186,20 +242,28 @@ async fn make(
             };
             push::single(&mut call, &Planned::at_home(store, job));
         }
-        let (limit, need) = match number(store.run(call).await?)? {
+        let refused = match store.run(call).await? {
+            Value::Int(refused) => refused,
+            ticked => return bytes(ticked).map(Made::Ticks),
+        };
+        let (limit, need) = match refused {
             2 => {
-                // The tick comes with the next look.
                 spread::refresh(store, &schedule.queue).await?;
-                return Ok(());
+                return Ok(Made::Later);
+            }
+            5 => {
+                // Where all queues are in use, the tick is dropped.
+                tries = match forget::make_room(store, shard, 1).await? {
+                    0 => TRIES,
+                    _ => (tries + 1).min(TRIES),
+                };
+                continue;
             }
             3 => (Limit::Jobs, count),
             4 => (Limit::Bytes, count * schedule.spec.payload.len() as u64),
-            _ => return Ok(()),
+            _ => return Ok(Made::Nothing),
         };
-        without = match spread::gather(store, &schedule.queue, shard, limit, need).await? {
-            true => 0,
-            false => without + 1,
-        };
+        any = spread::gather(store, &schedule.queue, shard, limit, need).await?;
         tries += 1;
     }
 }
@@ -219,14 +283,16 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
             call.arg("subscribe")
                 .arg(format!("{}\0{}", subscription.topic, subscription.name))
                 .arg(body.to_vec());
-            store.run(call).await.map(drop)
+            let [_, old] = tuple(store.run(call).await?)?;
+            release_subscription(store, &subscription.topic, &subscription.name, old).await
         }
         Change::Unsubscribe(topic, name) => {
             let mut call = store.call(&script::CATALOG, 0);
             call.arg("unsubscribe").arg(format!("{topic}\0{name}"));
-            match number(store.run(call).await?)? {
+            let [removed, old] = tuple(store.run(call).await?)?;
+            match number(removed)? {
                 0 => Err(refusal::no_subscription(&topic, &name)),
-                _ => Ok(()),
+                _ => release_subscription(store, &topic, &name, old).await,
             }
         }
         // It goes on where it was, on the same clock as everything here.
@@ -241,7 +307,8 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
                 .arg(schedule.name.as_str())
                 .arg(pack(&schedule))
                 .arg(score(schedule.next));
-            store.run(call).await.map(drop)
+            let [_, old] = tuple(store.run(call).await?)?;
+            release_schedule(store, &schedule.name, old).await
         }
         Change::Schedule(schedule) => {
             spread::allow_schedule(store, &schedule).await?;
@@ -266,7 +333,8 @@ pub async fn change(store: &Arc<Store>, change: Change) -> Result<()> {
                 .arg(schedule.name.as_str())
                 .arg(pack(&schedule))
                 .arg(score(schedule.next));
-            store.run(call).await.map(drop)
+            let [_, old] = tuple(store.run(call).await?)?;
+            release_schedule(store, &schedule.name, old).await
         }
         Change::Unschedule(name) => {
             let mut found = false;
@@ -291,9 +359,10 @@ async fn disarm(store: &Arc<Store>, name: &str, last: Option<Timestamp>) -> Resu
         catch_up(store, shard).await?;
         let mut call = store.call(&script::CATALOG, shard);
         call.arg("unschedule").arg(name).arg(known.0.clone());
-        match number(store.run(call).await?)? {
+        let [removed, old] = tuple(store.run(call).await?)?;
+        match number(removed)? {
             0 => {}
-            1 => return Ok(()),
+            1 => return release_schedule(store, name, old).await,
             _ => return Err(refusal::ticked(name)),
         }
     }
@@ -303,7 +372,28 @@ async fn disarm(store: &Arc<Store>, name: &str, last: Option<Timestamp>) -> Resu
 async fn remove(store: &Store, shard: u16, schedule: &str) -> Result<bool> {
     let mut call = store.call(&script::CATALOG, shard);
     call.arg("unschedule").arg(schedule);
-    Ok(number(store.run(call).await?)? > 0)
+    let [removed, old] = tuple(store.run(call).await?)?;
+    release_schedule(store, schedule, old).await?;
+    Ok(number(removed)? > 0)
+}
+
+/// A schedule is gone, or another one is in its place: its queue was in use until now.
+async fn release_schedule(store: &Store, name: &str, old: Value) -> Result<()> {
+    match bytes(old)? {
+        old if old.is_empty() => Ok(()),
+        old => forget::note_use(store, &unpack(name, &old)?.queue).await,
+    }
+}
+
+/// The same for a subscription.
+async fn release_subscription(store: &Store, topic: &str, name: &str, old: Value) -> Result<()> {
+    match bytes(old)? {
+        old if old.is_empty() => Ok(()),
+        old => {
+            let old = json::read::subscription(topic, name, &old)?;
+            forget::note_use(store, &old.queue).await
+        }
+    }
 }
 
 /// Puts one job into the queue of each matching subscription, or none anywhere.
@@ -355,20 +445,18 @@ async fn copies(
     store: &Arc<Store>,
     planned: &[Planned],
 ) -> Result<std::result::Result<Vec<Pushed>, Again>> {
-    let mut shards: Vec<u16> = planned.iter().map(|planned| planned.shard).collect();
-    shards.sort_unstable();
-    shards.dedup();
-    // On several shards no single step can keep all or none: all are asked first.
-    if shards.len() > 1 {
-        for shard in &shards {
-            if let Err(again) = copies_in(store, *shard, planned, "0").await? {
+    let parts = parts_of(planned);
+    // Where it takes several scripts no single step can keep all or none: all are asked first.
+    if parts.len() > 1 {
+        for part in &parts {
+            if let Err(again) = copies_in(store, planned, part, "0").await? {
                 return Ok(Err(again));
             }
         }
     }
     let mut pushed: Vec<(usize, Pushed)> = Vec::new();
-    for shard in shards {
-        let refused = match copies_in(store, shard, planned, "1").await {
+    for part in parts {
+        let refused = match copies_in(store, planned, &part, "1").await {
             Ok(Ok(here)) => {
                 pushed.extend(here);
                 continue;
@@ -390,17 +478,25 @@ async fn copies(
     Ok(Ok(pushed.into_iter().map(|(_, pushed)| pushed).collect()))
 }
 
-/// Puts the copies of one shard into their queues, all or none; with the place of each among all.
+/// The places of the copies that go to one shard with one script, for each script.
+fn parts_of(planned: &[Planned]) -> Vec<Vec<usize>> {
+    let mut places: Vec<usize> = (0..planned.len()).collect();
+    places.sort_by_key(|place| planned[*place].shard);
+    let shards = places.chunk_by(|a, b| planned[*a].shard == planned[*b].shard);
+    let parts = shards.flat_map(|places| places.chunks(COPIES));
+    parts.map(<[usize]>::to_vec).collect()
+}
+
+/// Puts some copies, all of one shard, into their queues, all or none; with the place of each among all.
 async fn copies_in(
     store: &Store,
-    shard: u16,
     planned: &[Planned],
+    part: &[usize],
     keep: &str,
 ) -> Result<std::result::Result<Vec<(usize, Pushed)>, Again>> {
-    let mut call = store.call(&script::PUBLISH, shard);
+    let here: Vec<(usize, &Planned)> = part.iter().map(|at| (*at, &planned[*at])).collect();
+    let mut call = store.call(&script::PUBLISH, here[0].1.shard);
     call.arg(keep);
-    let here = |(_, planned): &(usize, &Planned)| planned.shard == shard;
-    let here: Vec<(usize, &Planned)> = planned.iter().enumerate().filter(here).collect();
     for (_, planned) in &here {
         push::single(&mut call, planned);
     }

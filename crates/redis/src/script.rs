@@ -16,6 +16,8 @@ pub enum Effect {
     Reads,
     /// Something that a Redis without memory must do all the same, so that jobs are worked off and it has some again.
     Writes,
+    /// Only what time brings in any case. It may be sent again, and a Redis without memory must do it, too.
+    Overdue,
     /// It brings jobs in. A Redis without memory refuses that.
     Grows,
 }
@@ -69,7 +71,7 @@ impl Script {
             let root = "local root = string.sub(KEYS[1], 1, -5)\n";
             let first = match self.effect {
                 Effect::Reads => "",
-                Effect::Writes => AT_ANY_RATE,
+                Effect::Writes | Effect::Overdue => AT_ANY_RATE,
                 Effect::Grows => "local grows = true\n",
             };
             written_out(&format!("{root}{first}{text}{}", self.parts.concat()))
@@ -113,7 +115,9 @@ macro_rules! scripts {
 scripts! {
     PUSH "push" Grows [RECORDS NOTICES QUEUES_PART MOVES PUSHES];
     LEASE "lease" Writes [RECORDS NOTICES QUEUES_PART MOVES LEND];
+    UPKEEP "upkeep" Overdue [RECORDS NOTICES QUEUES_PART MOVES];
     LEASE_JOB "lease_job" Writes [RECORDS NOTICES QUEUES_PART MOVES LIFT LEND];
+    CONFIRM "confirm" Writes [RECORDS NOTICES QUEUES_PART MOVES];
     SETTLE "settle" Writes [RECORDS NOTICES QUEUES_PART MOVES];
     EXTEND "extend" Writes [RECORDS NOTICES QUEUES_PART MOVES];
     STEER "steer" Writes [RECORDS NOTICES QUEUES_PART MOVES LIFT];
@@ -132,6 +136,7 @@ scripts! {
     WAIT "wait" Writes [RECORDS QUEUES_PART];
     CATALOG "catalog" Writes [STORE];
     MAKE "make" Writes [];
+    KNOWN "known" Reads [];
     WATCH "watch" Writes [STORE];
     ASKED "asked" Writes [STORE];
     SPREAD "spread" Reads [STORE RECORDS QUEUES_PART];
@@ -144,6 +149,8 @@ scripts! {
     REPAIR "repair" Writes [STORE RECORDS QUEUES_PART PLACES];
     BALANCE "balance" Writes [STORE RECORDS QUEUES_PART];
     CLAIM "claim" Writes [STORE RECORDS QUEUES_PART];
+    FORGET "forget" Writes [STORE RECORDS QUEUES_PART];
+    FORGOTTEN "forgotten" Reads [STORE];
 }
 
 #[cfg(test)]
@@ -160,6 +167,13 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), all, "{}", script.name);
         }
+    }
+
+    #[test]
+    fn scripts_and_those_who_call_them_have_one_budget() {
+        let known = |name| constants::all(MOVES).find(|(known, _)| *known == name);
+        let (_, budget) = known("BUDGET").expect("a budget");
+        assert_eq!(budget, crate::parts::BUDGET.to_string());
     }
 
     #[test]

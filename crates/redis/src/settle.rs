@@ -6,26 +6,48 @@ use auxo_core::engine::{Extend, Extended, Outcome, Retry, Settle, Settled};
 use auxo_core::{JobId, Result, Token, refusal};
 
 use crate::bytes::{Pack, Unpack};
+use crate::parts::{self, Taken, in_parts};
 use crate::push::by_shard;
 use crate::record::{garbled, state};
 use crate::script;
 use crate::store::{Store, bytes};
 
-/// Ends leases, each shard's in one step.
+/// The bytes of the answer about one end of a lease.
+const SETTLED: usize = 9;
+
+/// Ends leases.
 pub async fn settle(store: &Arc<Store>, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
     let shard_of = |item: &Settle| shard(store, item.token.job);
     by_shard(items, shard_of, |shard, items| {
-        settle_in(store, shard, items)
+        in_parts(store.link.timeout(), items, cost, move |part| {
+            settle_part(store, shard, part)
+        })
     })
     .await
 }
 
-/// The shard that an id names; one that there is not has no such job.
-pub fn shard(store: &Store, id: JobId) -> u16 {
-    id.shard() % store.shards
+/// What a script does for an end of a lease, as far as that can be seen from here. Measured.
+fn cost(_: Option<&Settle>, item: &Settle) -> usize {
+    match &item.outcome {
+        Outcome::Ack { result: None } => 3,
+        Outcome::Ack {
+            result: Some(result),
+        } => 30 + parts::bytes(result.len()),
+        Outcome::Fail { error, .. } => 30 + parts::bytes(error.len()),
+        Outcome::Release { .. } | Outcome::Bury { .. } | Outcome::Snooze { .. } => 30,
+    }
 }
 
-async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {
+/// The shard that an id names.
+pub fn shard(store: &Store, id: JobId) -> u16 {
+    id.shard(store.shards)
+}
+
+async fn settle_part(
+    store: &Store,
+    shard: u16,
+    mut items: Vec<Settle>,
+) -> Result<Taken<Settle, Settled>> {
     let mut call = store.call(&script::SETTLE, shard);
     for item in &items {
         call.arg(item.token.job.0.to_be_bytes());
@@ -34,9 +56,11 @@ async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<
         call.arg(pack(store, item)?);
     }
     let answer = bytes(store.run(call).await?)?;
-    if answer.len() != items.len() * 9 {
+    let taken = answer.len() / SETTLED;
+    if taken == 0 || taken > items.len() {
         return Err(garbled("answers to another number of leases"));
     }
+    let left = items.split_off(taken);
     let read = |(answer, item): (&[u8], &Settle)| {
         let mut unpack = Unpack(answer);
         let mut parts = || {
@@ -57,7 +81,11 @@ async fn settle_in(store: &Store, shard: u16, items: Vec<Settle>) -> Result<Vec<
             }),
         })
     };
-    answer.chunks_exact(9).zip(&items).map(read).collect()
+    let answers = answer.chunks_exact(SETTLED).zip(&items).map(read);
+    Ok(Taken {
+        answers: answers.collect::<Result<_>>()?,
+        left,
+    })
 }
 
 fn pack(store: &Store, item: &Settle) -> Result<Vec<u8>> {
@@ -106,21 +134,31 @@ fn pack(store: &Store, item: &Settle) -> Result<Vec<u8>> {
     Ok(pack.0)
 }
 
-fn token_of(pack: &mut Pack, token: Token) {
+pub fn token_of(pack: &mut Pack, token: Token) {
     pack.raw(&token.counter.min((1 << 48) - 1).to_be_bytes()[2..])
         .u64(token.nonce);
 }
 
-/// Prolongs leases, each shard's in one step.
+/// Prolongs leases.
 pub async fn extend(store: &Arc<Store>, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
     let shard_of = |item: &Extend| shard(store, item.token.job);
+    let cost = |_: Option<&Extend>, item: &Extend| {
+        let progress = item.progress.as_ref().map_or(0, |progress| progress.len());
+        20 + parts::bytes(progress)
+    };
     by_shard(items, shard_of, |shard, items| {
-        extend_in(store, shard, items)
+        in_parts(store.link.timeout(), items, cost, move |part| {
+            extend_part(store, shard, part)
+        })
     })
     .await
 }
 
-async fn extend_in(store: &Store, shard: u16, items: Vec<Extend>) -> Result<Vec<Result<Extended>>> {
+async fn extend_part(
+    store: &Store,
+    shard: u16,
+    items: Vec<Extend>,
+) -> Result<Taken<Extend, Extended>> {
     let mut call = store.call(&script::EXTEND, shard);
     for item in &items {
         let mut pack = Pack::default();
@@ -149,5 +187,6 @@ async fn extend_in(store: &Store, shard: u16, items: Vec<Extend>) -> Result<Vec<
             }),
         })
     };
-    answer.chunks_exact(8).zip(&items).map(read).collect()
+    let answers = answer.chunks_exact(8).zip(&items).map(read);
+    Ok(Taken::all(answers.collect::<Result<_>>()?))
 }

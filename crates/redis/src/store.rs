@@ -1,9 +1,11 @@
 //! What all calls share: the link, the names, the time.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use auxo_core::clock::Clock;
+use auxo_core::queue::Books;
 use auxo_core::time::Timestamp;
 use auxo_core::{Code, Error, QueueName, Result};
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use redis::Value;
 
 use crate::desk::Desk;
 use crate::keys::Keys;
-use crate::link::{Call, Link};
+use crate::link::{Call, Done, Link};
 use crate::notices::Notices;
 use crate::record::garbled;
 use crate::script::Script;
@@ -43,6 +45,12 @@ pub struct Store {
     /// Where this process waits for jobs of each shard.
     pub desks: OnceLock<Vec<Weak<Desk>>>,
     pub closed: AtomicBool,
+    /// The roots of the shards whose Redis had no memory for the last call that brought jobs in.
+    full: Mutex<BTreeSet<String>>,
+    /// The books of the forgotten queues of each shard, as they were last seen.
+    pub forgotten: Mutex<BTreeMap<u16, Books>>,
+    /// How many leases were over when Redis answered.
+    pub late: AtomicU64,
     /// How much was put right.
     pub repaired: AtomicU64,
     dice: Mutex<Dice>,
@@ -76,6 +84,9 @@ impl Store {
             turns: AtomicUsize::new(0),
             desks: OnceLock::new(),
             closed: AtomicBool::new(false),
+            full: Mutex::default(),
+            forgotten: Mutex::default(),
+            late: AtomicU64::new(0),
             repaired: AtomicU64::new(0),
             dice: Mutex::default(),
         };
@@ -117,20 +128,46 @@ impl Store {
         call
     }
 
-    /// Runs a script.
+    /// Runs a script. Fails also if too few replicas confirmed it.
     pub async fn run(&self, call: Call) -> Result<Value> {
+        self.run_at_all(call).await?.confirmed()
+    }
+
+    /// Runs a script, and tells what it answered also if too few replicas confirmed it.
+    pub async fn run_at_all(&self, call: Call) -> Result<Done> {
         self.open()?;
         if self.notices.wanted() {
             self.notices.ready().await;
         }
-        let answer = self.link.run(call).await?;
-        if matches!(&answer, Value::SimpleString(text) if text == GONE) {
+        let grows = call.grows().then(|| call.root().to_owned());
+        let done = self.link.run(call).await;
+        if let Some(root) = grows {
+            self.note_memory(root, &done);
+        }
+        let done = done?;
+        if matches!(&done.answer, Value::SimpleString(text) if text == GONE) {
             if !self.gone.swap(true, Ordering::AcqRel) {
                 tracing::error!("redis: {EMPTIED}");
             }
             self.open()?;
         }
-        Ok(answer)
+        Ok(done)
+    }
+
+    /// Notes whether there was memory for jobs. Only for the lack of it, Redis itself refuses a script with this code.
+    fn note_memory(&self, root: String, done: &Result<Done>) {
+        let mut full = self.full.lock().expect("full");
+        match done {
+            Err(error) if error.code() == Code::QueueFull => _ = full.insert(root),
+            Ok(_) => _ = full.remove(&root),
+            Err(_) => {}
+        }
+    }
+
+    /// Whether the Redis of a shard had no memory for the last jobs.
+    pub fn is_full(&self, shard: u16) -> bool {
+        let root = self.keys.part(shard, "META");
+        self.full.lock().expect("full").contains(&root)
     }
 
     /// Fails after the engine was closed, and when the store is not the one that was opened.

@@ -12,7 +12,7 @@
 //! | option | meaning |
 //! |---|---|
 //! | `prefix` | what all keys begin with, `auxo` |
-//! | `shards` | into how many shards a new store is split, 1 to 1024 |
+//! | `shards` | into how many shards a new store is split, 1 to 128 |
 //! | `durability` | `async` (the default), `replicated` or `none` |
 //! | `replicas` | with `replicated`: how many must confirm; all that are connected unless said |
 //! | `timeout` | how long a call may take, `5s` |

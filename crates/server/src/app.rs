@@ -14,6 +14,7 @@ use crate::events::Hub;
 use crate::grpc;
 use crate::metrics::Metrics;
 use crate::names::Names;
+use crate::queue_shares::QueueShares;
 use crate::resp;
 use crate::routes::Table;
 use crate::settings::Settings;
@@ -22,6 +23,12 @@ use crate::trail::Trail;
 
 /// A unit of the memory for bodies and answers. A semaphore counts to 2^32 and less on small machines, so bytes would be too fine.
 pub const ROOM_UNIT: usize = 1 << 10;
+
+/// The name of a run of a server, from random bits. It begins with a letter: clients that read YAML take digits, also with an `e`
+/// among them, for a number.
+fn name_of_run(dice: u64) -> String {
+    format!("a{dice:016x}")
+}
 
 /// The state of a server, shared by all its requests.
 pub struct App {
@@ -35,7 +42,7 @@ pub struct App {
     pub trail: Trail,
     /// Whether only this machine can reach it over HTTP.
     pub is_local: bool,
-    /// Names this run of the server in ids of requests and events.
+    /// Names this run of the server, in ids of requests and events and to who asks for it over other protocols.
     pub run: String,
     /// When the server began.
     pub started_at: Timestamp,
@@ -55,6 +62,8 @@ pub struct App {
     pub answers: Arc<Semaphore>,
     /// Room for the names of queues in lease calls that wait.
     pub names: Arc<Names>,
+    /// How many queues each token may make.
+    pub queue_shares: QueueShares,
     /// What connections that speak beanstalkd's protocol share.
     pub beanstalk: beanstalk::Shared,
     /// What connections that speak Disque's commands share.
@@ -70,7 +79,7 @@ pub struct App {
 impl App {
     /// The state of a server that has not seen a request yet.
     pub fn new(service: Arc<Service>, settings: Settings) -> io::Result<App> {
-        let run = format!("{:08x}", getrandom::u32().map_err(io::Error::other)?);
+        let run = name_of_run(getrandom::u64().map_err(io::Error::other)?);
         Ok(App {
             hub: Hub::new(service.clone(), run.clone()),
             started_at: service.now(),
@@ -83,6 +92,7 @@ impl App {
             changing: Mutex::new(()),
             listing: Mutex::new(()),
             names: Names::new(settings.names),
+            queue_shares: QueueShares::new(settings.queue_share),
             answers: Arc::new(Semaphore::new(settings.answers / ROOM_UNIT)),
             beanstalk: beanstalk::Shared::default(),
             resp: resp::Shared::default(),

@@ -205,14 +205,14 @@ impl Auth {
         }
     }
 
-    /// A place for a new connection that has not shown who it is; `None` if there are too many of them, or from there. Where no token is
-    /// needed, nor a handshake to come, it counts as known.
-    pub fn stranger(&self, handshake: Handshake, from: IpAddr) -> Option<Stranger> {
+    /// A place for a new connection that has not shown who it is; if there are too many of them, an older one loses its own. Where no
+    /// token is needed, nor a handshake to come, it counts as known.
+    pub fn stranger(&self, handshake: Handshake, from: IpAddr) -> Stranger {
         if handshake == Handshake::None && !self.is_required() {
-            return Some(Stranger::known());
+            return Stranger::known();
         }
-        let place = self.0.strangers.take(network(from))?;
-        Some(Stranger::new(&self.0.patience, place))
+        let place = self.0.strangers.take(network(from));
+        Stranger::new(&self.0.patience, place)
     }
 
     /// Whether somebody who was let in would still be.
@@ -260,6 +260,12 @@ impl Auth {
             return;
         }
         tracing::info!(tokens = tokens.list().len(), "read the tokens anew");
+        if let (None, Some(file)) = (old.as_ref(), &self.0.file)
+            && let Err(error) = file.remember()
+        {
+            let path = file.note();
+            tracing::warn!(%error, path = %path.display(), "cannot note that there are tokens");
+        }
         self.0.tokens.store(Some(Arc::new(tokens)));
         self.0.changes.send_modify(|count| *count += 1);
     }
@@ -349,6 +355,21 @@ mod tests {
         assert!(!bench.auth.is_current(&identity));
         assert!(bench.auth.check(Some(secret.reveal()), HERE).is_err());
         assert!(bench.auth.check(None, HERE).is_err());
+    }
+
+    #[test]
+    fn a_file_that_appears_while_the_server_runs_is_noted() {
+        let bench = bench(Patience::default());
+        // It is put there by hand, not by a command that would leave the note.
+        let text = Tokens::default().text().unwrap();
+        std::fs::write(bench.file.path(), text).unwrap();
+        assert!(!bench.auth.is_required() && !bench.file.note().exists());
+        bench.auth.reload();
+        assert!(bench.auth.is_required() && bench.file.note().exists());
+        // Whoever deletes the note means it.
+        std::fs::remove_file(bench.file.note()).unwrap();
+        bench.auth.reload();
+        assert!(!bench.file.note().exists());
     }
 
     #[test]
@@ -484,43 +505,53 @@ mod tests {
         assert!(bench.auth.check(Some(secret.reveal()), HERE).is_err());
     }
 
+    async fn is_displaced(stranger: &Stranger) -> bool {
+        let look = |cx: &mut std::task::Context<'_>| {
+            std::task::Poll::Ready(stranger.poll_displaced(cx).is_ready())
+        };
+        std::future::poll_fn(look).await
+    }
+
     #[tokio::test]
     async fn strangers_are_few_until_they_are_known() {
         let bench = bench(Patience {
             connections: 2,
             ..Patience::default()
         });
+        let come = |handshake| bench.auth.stranger(handshake, HERE);
         // Where no token is needed there are none.
-        let open: Vec<_> = (0..10)
-            .map(|_| bench.auth.stranger(Handshake::None, HERE).unwrap())
-            .collect();
+        let open: Vec<_> = (0..10).map(|_| come(Handshake::None)).collect();
         assert!(open.iter().all(Stranger::is_known));
-        let (first, second) = (
-            bench.auth.stranger(Handshake::Tls, HERE).unwrap(),
-            bench.auth.stranger(Handshake::Tls, HERE).unwrap(),
-        );
+        let (first, second) = (come(Handshake::Tls), come(Handshake::Tls));
         bench.add("push:mail", None);
-        assert!(bench.auth.stranger(Handshake::None, HERE).is_none());
         first.recognise();
-        let third = bench.auth.stranger(Handshake::None, HERE).unwrap();
-        assert!(bench.auth.stranger(Handshake::None, HERE).is_none());
+        let third = come(Handshake::None);
+        assert!(!is_displaced(&second).await, "the first has made room");
+        let fourth = come(Handshake::None);
+        assert!(is_displaced(&second).await && !is_displaced(&first).await);
+        // Its place is not given back a second time.
         drop(second);
-        assert!(bench.auth.stranger(Handshake::None, HERE).is_some());
-        assert_eq!(third.left(), 4096);
-        third.took(4000);
-        assert_eq!(third.left(), 96);
-        third.took(4000);
-        assert_eq!(third.left(), 0);
-        assert!(third.until().is_some() && first.until().is_none());
+        let fifth = come(Handshake::None);
+        assert!(is_displaced(&third).await && !is_displaced(&fourth).await);
+        // One that was displaced and is known before it is closed stays.
         third.recognise();
-        assert_eq!(third.left(), usize::MAX);
+        assert!(!is_displaced(&third).await);
+        drop(fourth);
+        assert_eq!(fifth.left(), 4096);
+        fifth.took(4000);
+        assert_eq!(fifth.left(), 96);
+        fifth.took(4000);
+        assert_eq!(fifth.left(), 0);
+        assert!(fifth.until().is_some() && first.until().is_none());
+        fifth.recognise();
+        assert_eq!(fifth.left(), usize::MAX);
     }
 
-    #[test]
-    fn strangers_of_one_network_are_fewer_than_all() {
+    #[tokio::test]
+    async fn a_flood_from_few_networks_displaces_itself_and_not_others() {
         let bench = bench(Patience {
-            connections: 5,
-            each: 2,
+            connections: 6,
+            each: 3,
             ..Patience::default()
         });
         bench.add("push:mail", None);
@@ -528,15 +559,17 @@ mod tests {
             let address = address.parse().unwrap();
             bench.auth.stranger(Handshake::None, address)
         };
-        let one = from("2001:db8::1").unwrap();
-        let other = from("2001:db8::2").unwrap();
-        assert!(from("2001:db8::3").is_none());
-        let elsewhere = [from("192.0.2.1"), from("192.0.2.1"), from("192.0.2.2")];
-        assert!(elsewhere.iter().all(Option::is_some));
-        assert!(from("192.0.2.3").is_none(), "there are five");
-        one.recognise();
-        assert!(from("2001:db8::3").is_some());
-        drop((other, elsewhere));
-        assert!(from("192.0.2.3").is_some());
+        let elsewhere = from("192.0.2.1");
+        let one = from("2001:db8::1");
+        let flood: Vec<_> = (2..20).map(|n| from(&format!("2001:db8::{n}"))).collect();
+        assert!(is_displaced(&one).await && !is_displaced(&elsewhere).await);
+        assert!(is_displaced(&flood[14]).await && !is_displaced(&flood[15]).await);
+        let other: Vec<_> = (0..2).map(|_| from("192.0.2.2")).collect();
+        // All places are taken, and the network with the most has the least to say.
+        let new = from("192.0.2.3");
+        assert!(is_displaced(&flood[15]).await && !is_displaced(&flood[16]).await);
+        for others in [&other[0], &other[1], &elsewhere, &new] {
+            assert!(!is_displaced(others).await);
+        }
     }
 }

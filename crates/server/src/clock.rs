@@ -4,11 +4,13 @@
 //! holds one is large. Almost every limit here is kept, so a connection has one timer for each purpose, and it rings at the
 //! deadline or earlier: being woken once in vain is cheaper than moving it for each request.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::borrow::BorrowMut;
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Rings when a deadline that moves often has passed.
@@ -40,25 +42,56 @@ impl Clock {
 pub struct Late;
 
 /// What a future answers within a time. The clock is made if it is needed.
-pub async fn within<T>(
-    time: Duration,
-    clock: &mut Option<Clock>,
-    future: impl Future<Output = T>,
-) -> Result<T, Late> {
-    let mut future = pin!(future);
-    let mut deadline = None;
-    poll_fn(|cx| {
-        if let Poll::Ready(answer) = future.as_mut().poll(cx) {
+///
+/// Not an `async fn`: that would keep the future twice, once as it was given and once while it runs, and what waits in it is as large
+/// as a connection.
+pub fn within<C, F>(time: Duration, clock: C, future: F) -> Within<C, F>
+where
+    C: BorrowMut<Option<Clock>>,
+    F: Future,
+{
+    Within {
+        time,
+        deadline: None,
+        clock,
+        future,
+    }
+}
+
+pin_project! {
+    /// What a future answers within a time.
+    pub struct Within<C, F> {
+        time: Duration,
+        // The time begins when there is something to wait for.
+        deadline: Option<Instant>,
+        clock: C,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<C, F> Future for Within<C, F>
+where
+    C: BorrowMut<Option<Clock>>,
+    F: Future,
+{
+    type Output = Result<F::Output, Late>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(answer) = this.future.poll(cx) {
             return Poll::Ready(Ok(answer));
         }
-        let deadline = *deadline.get_or_insert_with(|| Instant::now() + time);
+        let deadline = *this
+            .deadline
+            .get_or_insert_with(|| Instant::now() + *this.time);
+        let clock = this.clock.borrow_mut();
         let clock = clock.get_or_insert_with(|| Clock::new(deadline));
         match clock.is_over(deadline, cx) {
             true => Poll::Ready(Err(Late)),
             false => Poll::Pending,
         }
-    })
-    .await
+    }
 }
 
 #[cfg(test)]

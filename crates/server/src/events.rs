@@ -3,13 +3,16 @@
 //! One task copies notices into a ring while anybody watches and for a while after, so that a watcher which comes back can
 //! go on where it was. Each watcher reads the ring at its own speed and keeps nothing but its place: one that never reads
 //! costs nothing, and is told how many it missed. With nobody watching the engine makes no notices at all.
+//!
+//! A watcher of one queue is told the numbers of that queue alone: who may read one queue must not learn how much happens in
+//! others. So notices are counted for each queue as they come.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use auxo_core::Service;
 use auxo_core::event::Notice;
+use auxo_core::{QueueName, Service};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, watch};
@@ -21,6 +24,8 @@ const KEPT: usize = 16_384;
 const KEPT_BYTES: usize = 16 << 20;
 /// How long notices are kept up after the last watcher left.
 const LINGER: Duration = Duration::from_secs(120);
+/// Of how many queues notices are counted before that begins anew.
+const COUNTED: usize = 200_000;
 /// How many notices a watcher takes out of the ring at once.
 const CHUNK: usize = 256;
 
@@ -36,22 +41,60 @@ pub struct Hub {
 
 #[derive(Default)]
 struct Ring {
-    notices: VecDeque<Notice>,
+    notices: VecDeque<Kept>,
     bytes: usize,
     watchers: usize,
     copying: bool,
+    /// How many notices of each queue there were.
+    counts: HashMap<QueueName, u64>,
+    /// How often some were lost, nobody knows of which queues: each time counts as one of every queue.
+    losses: u64,
+    /// How often the counts have begun anew.
+    epoch: u64,
+}
+
+struct Kept {
+    notice: Notice,
+    /// Its number among those of its queue.
+    number: u64,
+    /// Which counts the number is from.
+    epoch: u64,
 }
 
 impl Ring {
     fn keep(&mut self, notice: Notice) {
+        if self.counts.len() >= COUNTED && !self.counts.contains_key(&notice.queue) {
+            self.count_anew();
+        }
+        *self.counts.entry(notice.queue.clone()).or_default() += 1;
         self.bytes += weight(&notice);
-        self.notices.push_back(notice);
+        self.notices.push_back(Kept {
+            number: self.number(&notice.queue),
+            epoch: self.epoch,
+            notice,
+        });
         while self.notices.len() > KEPT || self.bytes > KEPT_BYTES {
             match self.notices.pop_front() {
-                Some(old) => self.bytes -= weight(&old),
+                Some(old) => self.bytes -= weight(&old.notice),
                 None => break,
             }
         }
+    }
+
+    /// The number of the last notice of a queue.
+    fn number(&self, queue: &QueueName) -> u64 {
+        self.losses + self.counts.get(queue).copied().unwrap_or(0)
+    }
+
+    fn count_anew(&mut self) {
+        self.counts = HashMap::new();
+        self.losses = 0;
+        self.epoch += 1;
+    }
+
+    /// The sequence of the newest notice.
+    fn newest(&self) -> u64 {
+        self.notices.back().map_or(0, |kept| kept.notice.sequence)
     }
 }
 
@@ -98,24 +141,26 @@ impl Hub {
         })
     }
 
-    /// The id of a notice: sequences begin anew with each run of a server.
-    pub fn id(&self, sequence: u64) -> String {
-        format!("{}-{sequence}", self.run)
-    }
-
-    /// Where somebody goes on who last saw the notice with this id; `None` when it is not one of ours.
-    pub fn start(&self, id: &str) -> Option<Start> {
-        let (run, sequence) = id.rsplit_once('-')?;
-        let sequence = sequence.parse().ok()?;
-        Some(if run == self.run {
+    /// Where a watcher of a queue, or of all, goes on that last saw this sequence of this run of its stream.
+    pub fn start(&self, queue: Option<&QueueName>, run: &str, sequence: u64) -> Start {
+        let epoch = self.lock().epoch;
+        if run == self.run_of(queue, epoch) {
             Start::After(sequence)
         } else {
             Start::Restarted
-        })
+        }
     }
 
-    /// A new watcher.
-    pub fn watch(self: &Arc<Hub>, start: Start) -> Watcher {
+    /// What the sequences of a stream belong to: they begin anew with each run of a server, and those of a queue are its own.
+    fn run_of(&self, queue: Option<&QueueName>, epoch: u64) -> String {
+        match queue {
+            None => self.run.clone(),
+            Some(queue) => format!("{}.{epoch}.{queue}", self.run),
+        }
+    }
+
+    /// A new watcher of a queue, or of all.
+    pub fn watch(self: &Arc<Hub>, queue: Option<QueueName>, start: Start) -> Watcher {
         let mut ring = self.lock();
         if !ring.copying {
             // Nothing is noted before the engine has answered: it may panic.
@@ -123,15 +168,23 @@ impl Hub {
             ring.copying = true;
         }
         ring.watchers += 1;
-        let newest = ring.notices.back().map_or(0, |notice| notice.sequence);
-        let (seen, gap) = match start {
-            Start::Now => (newest, Gap::Ignored),
-            Start::After(sequence) => (sequence, Gap::Told),
-            Start::Restarted => (0, Gap::Restarted),
+        let newest = ring.newest();
+        let (seen, gap) = match (start, &queue) {
+            (Start::Now, None) => (newest, Gap::Ignored),
+            (Start::Now, Some(queue)) => (ring.number(queue), Gap::Ignored),
+            (Start::After(sequence), _) => (sequence, Gap::Told),
+            (Start::Restarted, _) => (0, Gap::Restarted),
         };
         Watcher {
             news: self.news.subscribe(),
+            read: match (start, &queue) {
+                (Start::Now, _) => newest,
+                (Start::After(sequence), None) => sequence,
+                (Start::After(_), Some(_)) | (Start::Restarted, _) => 0,
+            },
+            epoch: ring.epoch,
             hub: self.clone(),
+            queue,
             seen,
             gap,
             ready: VecDeque::new(),
@@ -147,6 +200,10 @@ impl Hub {
     fn rest(&self) -> bool {
         let mut ring = self.lock();
         ring.copying = ring.watchers > 0;
+        if !ring.copying {
+            // What happens until somebody watches again is not counted.
+            ring.count_anew();
+        }
         !ring.copying
     }
 }
@@ -174,7 +231,7 @@ async fn copy(hub: Arc<Hub>, mut notices: Receiver<Notice>) {
                     hub.news.send_replace(sequence);
                 }
                 // The hole in the sequence says it.
-                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Lagged(_)) => hub.lock().losses += 1,
                 Err(RecvError::Closed) => {
                     hub.lock().copying = false;
                     return;
@@ -204,7 +261,13 @@ enum Gap {
 pub struct Watcher {
     hub: Arc<Hub>,
     news: watch::Receiver<u64>,
-    /// The last sequence that it was told of.
+    /// All or one.
+    queue: Option<QueueName>,
+    /// The counts that it knows the numbers of.
+    epoch: u64,
+    /// Up to which sequence it has read the ring.
+    read: u64,
+    /// The last number that it was told of: a sequence, or a number of its queue.
     seen: u64,
     gap: Gap,
     ready: VecDeque<Told>,
@@ -227,29 +290,67 @@ impl Watcher {
         }
     }
 
+    /// What the sequences that it is told belong to.
+    pub fn run(&self) -> String {
+        self.hub.run_of(self.queue.as_ref(), self.epoch)
+    }
+
     fn take(&mut self) {
-        let ring = self.hub.lock();
+        let hub = self.hub.clone();
+        let ring = hub.lock();
+        if self.epoch != ring.epoch && self.queue.is_some() {
+            (self.epoch, self.gap) = (ring.epoch, Gap::Restarted);
+        }
+        let from = |read| ring.notices.partition_point(|k| k.notice.sequence <= read);
+        let number = |kept: &Kept| self.number(kept);
         if self.gap == Gap::Restarted {
-            let first = ring.notices.front().map_or(1, |notice| notice.sequence);
+            // Without any, the next one is the first.
+            let next = self
+                .queue
+                .as_ref()
+                .map_or(1, |queue| ring.number(queue) + 1);
+            let first = ring.notices.iter().find_map(number).unwrap_or(next);
             self.ready.push_back(Told::Missed {
                 count: first - 1,
                 until: first - 1,
                 restarted: true,
             });
-            (self.seen, self.gap) = (first - 1, Gap::Told);
+            (self.read, self.seen, self.gap) = (0, first - 1, Gap::Told);
         }
-        let from = ring.notices.partition_point(|n| n.sequence <= self.seen);
-        for notice in ring.notices.range(from..).take(CHUNK) {
-            let missed = notice.sequence - self.seen - 1;
+        for kept in ring.notices.range(from(self.read)..) {
+            if self.ready.len() >= CHUNK {
+                break;
+            }
+            self.read = kept.notice.sequence;
+            let Some(number) = self.number(kept) else {
+                continue;
+            };
+            let Some(missed) = number.checked_sub(self.seen + 1) else {
+                continue;
+            };
             if missed > 0 && self.gap == Gap::Told {
                 self.ready.push_back(Told::Missed {
                     count: missed,
-                    until: notice.sequence - 1,
+                    until: number - 1,
                     restarted: false,
                 });
             }
-            (self.seen, self.gap) = (notice.sequence, Gap::Told);
-            self.ready.push_back(Told::Notice(notice.clone()));
+            (self.seen, self.gap) = (number, Gap::Told);
+            self.ready.push_back(Told::Notice(Notice {
+                sequence: number,
+                ..kept.notice.clone()
+            }));
+        }
+    }
+
+    /// The number that a notice has for this watcher; `None` if it is not told of it.
+    fn number(&self, kept: &Kept) -> Option<u64> {
+        match &self.queue {
+            None => Some(kept.notice.sequence),
+            Some(queue) => {
+                let is_own = kept.notice.queue == *queue && kept.epoch == self.epoch;
+                is_own.then_some(kept.number)
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ pub fn instead(app: &App, bytes: &[u8]) -> Option<Vec<u8>> {
 fn text(status: StatusCode, error: Error, id: &str) -> Vec<u8> {
     let body = Problem::with_status(error, status).body().to_string();
     format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nx-request-id: {id}\r\n\
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n\
+         x-request-id: {id}\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )

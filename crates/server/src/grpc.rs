@@ -9,6 +9,7 @@ mod cancels;
 mod events;
 mod health;
 mod jobs;
+mod lent;
 mod metered;
 mod outlet;
 mod push;
@@ -46,6 +47,7 @@ use tonic_health::pb::health_server::HealthServer;
 use tower_service::Service;
 
 use self::cancels::Cancels;
+use self::lent::{Lent, Sent};
 use self::metered::Metered;
 use crate::app::{App, ROOM_UNIT};
 use crate::auth::{Caller, Denied, Need, Right, Visitor};
@@ -363,7 +365,12 @@ impl Services {
                     true => answer.await,
                     false => within(app.settings.answer_time, clock, answer).await?,
                 };
-                Ok(answer.map(Body::new))
+                let (mut parts, body) = answer.into_parts();
+                let body = match parts.extensions.remove::<Lent>() {
+                    Some(lent) => Body::new(Sent::new(body, lent)),
+                    None => Body::new(body),
+                };
+                Ok(Response::from_parts(parts, body))
             },
         )
         .await

@@ -18,6 +18,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -36,6 +38,8 @@ pub struct Traffic {
     running: AtomicUsize,
     /// The last answer was a refusal, whose request may not have been read to its end.
     refused: AtomicBool,
+    /// A request's body was not read to its end. The rest of it would be taken for the next request.
+    unread: AtomicBool,
     /// Lent to one request after the other.
     clock: Mutex<Option<Clock>>,
     /// In HTTP/2 an answer may wait for leave from the client where the socket does not see it.
@@ -87,6 +91,20 @@ impl Running {
         self.traffic.answered(status);
     }
 
+    /// Whether nothing more can be read from the connection, because a part of the request's body was not.
+    pub fn is_last(&self) -> bool {
+        self.traffic.unread.load(Relaxed)
+    }
+
+    /// The body of the request, which notes whether it was read.
+    pub fn receive(&self, body: Incoming) -> Received {
+        Received {
+            body,
+            traffic: self.traffic.clone(),
+            is_over: false,
+        }
+    }
+
     /// Notes that an answer which can be sent at once is being sent, or a part of it. An answer that grows as things happen
     /// is not noted.
     pub fn sends(&mut self) {
@@ -113,6 +131,43 @@ impl Drop for Running {
     }
 }
 
+/// The body of a request, which notes on its connection if it is not read to its end.
+pub struct Received {
+    body: Incoming,
+    traffic: Arc<Traffic>,
+    is_over: bool,
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.is_over |= !matches!(frame, Some(Ok(_)));
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if !self.is_over && !self.body.is_end_stream() {
+            self.traffic.unread.store(true, Relaxed);
+        }
+    }
+}
+
 /// What is waited for when a read has nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
@@ -127,14 +182,14 @@ enum Wait {
 enum Opening {
     /// None are here yet.
     Nothing,
-    /// So many bytes of the preface `PRI * HTTP/2.0`. No method in use begins with the first three.
+    /// So many bytes of the preface of HTTP/2. Until all of it is there, it is the head of a request like any other.
     Preface(usize),
     Http1,
     Http2,
 }
 
 impl Opening {
-    const PREFACE: &'static [u8] = b"PRI";
+    const PREFACE: &'static [u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
     /// With more bytes.
     fn and(self, bytes: &[u8]) -> Opening {
@@ -203,13 +258,14 @@ impl<S> Guard<S> {
     }
 
     fn took(&mut self, bytes: &[u8]) {
+        let was_http2 = self.opening == Opening::Http2;
         self.opening = self.opening.and(bytes);
         let is_http2 = self.opening == Opening::Http2;
         self.traffic.is_http2.store(is_http2, Relaxed);
         let begun = self.traffic.begun.load(Relaxed);
         if is_http2 {
             // It mixes heads with pings and other frames, and its own limits bound them. Only a request is a sign of life.
-            if self.wait != Wait::Head(begun) {
+            if !was_http2 || self.wait != Wait::Head(begun) {
                 self.wait = Wait::Head(begun);
                 self.armed = false;
             }
@@ -446,7 +502,61 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
 
 #[cfg(test)]
 mod tests {
+    use auxo_core::{Limits, Service};
+    use auxo_embedded::{Embedded, Options};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+    use crate::settings::Settings;
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_preface_is_a_head_that_does_not_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Embedded::open(&dir.path().join("data"), Options::default()).unwrap();
+        let service = Arc::new(Service::new(Arc::new(engine), Limits::default()));
+        let app = Arc::new(App::new(service, Settings::default()).unwrap());
+        let Settings {
+            head_time,
+            idle_time,
+            ..
+        } = app.settings;
+        // What is sent, a byte every five seconds if it is in pieces, and when it is too late.
+        let preface = Opening::PREFACE;
+        for (sent, pace, time) in [
+            (&preface[..1], 0, head_time),
+            (&preface[..14], 0, head_time),
+            (&preface[..23], 0, head_time),
+            (&preface[..14], 5, head_time),
+            (b"GET / HTTP/1.1", 5, head_time),
+            // All of it is there: a connection without a request.
+            (preface, 0, idle_time),
+            (b"", 0, idle_time),
+        ] {
+            let (mut client, server) = tokio::io::duplex(1 << 10);
+            let stranger = Arc::new(Stranger::known());
+            let mut guard = Guard::new(server, Arc::default(), stranger, app.clone());
+            let began = Instant::now();
+            let send = async {
+                match pace {
+                    0 => client.write_all(sent).await.unwrap(),
+                    pace => {
+                        for byte in sent {
+                            client.write_all(&[*byte]).await.unwrap();
+                            sleep(Duration::from_secs(pace)).await;
+                        }
+                    }
+                }
+                std::future::pending::<()>().await
+            };
+            let mut bytes = Vec::new();
+            let read = tokio::select! {
+                read = guard.read_to_end(&mut bytes) => read,
+                () = send => unreachable!(),
+            };
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
+            assert_eq!(began.elapsed(), time, "{:?}", String::from_utf8_lossy(sent));
+        }
+    }
 
     #[test]
     fn the_protocol_is_known_by_the_first_bytes_in_whatever_pieces_they_come() {
@@ -456,9 +566,16 @@ mod tests {
                 .iter()
                 .fold(first, |so_far, piece| so_far.and(piece.as_bytes()))
         };
-        assert_eq!(opening(&["PRI * HTTP/2.0"]), Opening::Http2);
-        assert_eq!(opening(&["P", "R", "I", " *"]), Opening::Http2);
+        let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        assert_eq!(opening(&[preface]), Opening::Http2);
+        assert_eq!(opening(&[preface, "GET / "]), Opening::Http2);
+        assert_eq!(
+            opening(&["P", "R", "I", " *", &preface[5..]]),
+            Opening::Http2
+        );
         assert_eq!(opening(&["P", "R"]), Opening::Preface(2));
+        assert_eq!(opening(&["PRI * HTTP/2.0"]), Opening::Preface(14));
+        assert_eq!(opening(&["PRI * HTTP/1.1"]), Opening::Http1);
         assert_eq!(opening(&["PROPFIND / HTTP/1.1"]), Opening::Http1);
         assert_eq!(opening(&["P", "OST / "]), Opening::Http1);
         assert_eq!(opening(&["GET / ", "PRI"]), Opening::Http1);

@@ -9,7 +9,9 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use auxo_core::Result;
 use bytes::{Buf as _, BytesMut};
+use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -43,9 +45,7 @@ pub struct Line<S> {
 /// How long the other side may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// To go on with a request that it began.
-    pub pause: Duration,
-    /// To send a whole request.
+    /// To send a whole request, from its first byte to its last.
     pub request: Duration,
     /// To take some of an answer.
     pub stall: Duration,
@@ -97,9 +97,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         };
         let left = (began + self.times.request).saturating_duration_since(Instant::now());
         let mut clock = self.clock.take();
-        let read = within(left.min(self.times.pause), &mut clock, self.read(missing)).await;
+        let read = within(left, &mut clock, self.read(missing)).await;
         self.clock = clock;
-        read.unwrap_or_else(|_| Err(late("the client does not go on with its request")))
+        read.unwrap_or_else(|_| Err(late("the client does not complete its request")))
     }
 
     /// Reads what there is, or waits for something, but takes no more than so many bytes. Nothing is lost if it is dropped.
@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     /// Says goodbye.
     pub async fn close(mut self) {
         // Whether the other side hears it or not, the connection is over.
-        let _ = within(self.times.stall, &mut None, self.socket.shutdown()).await;
+        let _ = within(self.times.stall, None, self.socket.shutdown()).await;
     }
 }
 
@@ -203,6 +203,24 @@ pub async fn at_once<F: Future>(mut call: Pin<&mut F>) -> Option<F::Output> {
         }
     }
     None
+}
+
+/// What the store has now, for a client that sends no more while its lease call waits. `now` is the same call without the wait. The
+/// waiting call goes on beside it: the store may be about to give it the very job that `now` looks for in vain. Jobs that are given to
+/// the call whose answer is not used go back when it is dropped.
+pub async fn lease_now<T>(
+    mut waiting: Pin<&mut impl Future<Output = Result<Vec<T>>>>,
+    now: impl Future<Output = Result<Vec<T>>>,
+) -> Result<Vec<T>> {
+    let jobs = tokio::select! {
+        biased;
+        jobs = waiting.as_mut() => return jobs,
+        jobs = now => jobs,
+    };
+    match jobs {
+        Ok(none) if none.is_empty() => waiting.now_or_never().unwrap_or(Ok(none)),
+        jobs => jobs,
+    }
 }
 
 /// The engine did not answer. Nobody knows what happened, and a connection that ends says just that.
@@ -225,7 +243,6 @@ mod tests {
     use super::*;
 
     const TIMES: Times = Times {
-        pause: Duration::from_secs(30),
         request: Duration::from_secs(30),
         stall: Duration::from_secs(30),
     };
@@ -267,6 +284,33 @@ mod tests {
         line.output.extend_from_slice(b"answer");
         let error = line.flush().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_trickle_do_not_give_a_request_more_time() {
+        let (mut client, server) = tokio::io::duplex(LARGE);
+        let mut line = Line::new(server, TIMES);
+        let trickle = async {
+            loop {
+                client.write_all(b"x").await.unwrap();
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+        };
+        let began = Instant::now();
+        let read = async {
+            loop {
+                line.understood(false);
+                if let Err(error) = line.fill(0).await {
+                    return error;
+                }
+            }
+        };
+        let error = tokio::select! {
+            error = read => error,
+            () = trickle => unreachable!(),
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), TIMES.request);
     }
 
     #[tokio::test(start_paused = true)]
@@ -319,6 +363,33 @@ mod tests {
         let (one, other) = (connection(), connection());
         assert_eq!(one.await.unwrap(), Some(2));
         assert_eq!(other.await.unwrap(), Some(2));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_no_more_gets_what_either_call_was_given() {
+        use tokio::sync::oneshot::channel;
+
+        // What the store gives to the call that waits, and to the one that does not.
+        for (to_waiting, to_now, got) in [
+            (None, vec![], vec![]),
+            (None, vec![2], vec![2]),
+            (Some(vec![1]), vec![], vec![1]),
+        ] {
+            let (give, given) = channel();
+            let mut waiting = pin!(async { Ok(given.await.unwrap()) });
+            // The store answers the first just before the second, when nobody looks at the first.
+            let mut kept = Some(give);
+            let now = async {
+                if let Some(jobs) = to_waiting {
+                    kept.take().unwrap().send(jobs).unwrap();
+                }
+                Ok(to_now)
+            };
+            assert_eq!(lease_now(waiting.as_mut(), now).await.unwrap(), got);
+        }
+        let mut waiting = pin!(async { Ok(vec![1]) });
+        let now = std::future::pending();
+        assert_eq!(lease_now(waiting.as_mut(), now).await.unwrap(), [1]);
     }
 
     #[tokio::test]

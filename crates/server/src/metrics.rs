@@ -1,13 +1,15 @@
 //! What is counted, in the text form of OpenMetrics that Prometheus reads.
 //!
 //! Labels are bounded: routes are patterns, methods and statuses are few, and queues past [`QUEUES`] are summed up as
-//! `*`, which no queue can be called.
+//! `*`, which no queue can be called. A forgotten queue has no numbers any more; what it had accepted and done is counted for
+//! `*forgotten`, so that no sum over all queues falls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::Timestamp;
-use auxo_core::queue::{Counts, QueueInfo};
+use auxo_core::engine::Outage;
+use auxo_core::queue::{Books, Counts, QueueInfo};
 use auxo_core::service::Tally;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -23,6 +25,8 @@ use crate::routes::Known;
 const QUEUES: usize = 1000;
 /// The queue that stands for all the others.
 const OTHER: &str = "*";
+/// The queue that stands for all forgotten ones.
+const FORGOTTEN: &str = "*forgotten";
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
@@ -87,12 +91,16 @@ impl Drop for Open {
 pub struct Snapshot {
     /// All queues.
     pub queues: Vec<QueueInfo>,
+    /// The books of all forgotten queues.
+    pub forgotten: Books,
     /// What the service has done.
     pub tally: Tally,
     /// When the server began.
     pub started_at: Timestamp,
-    /// Whether the engine is well.
+    /// Whether the engine works at all.
     pub healthy: bool,
+    /// What it refuses while it does the rest.
+    pub degraded: Vec<Outage>,
     /// How much the engine has put right by itself.
     pub repaired: u64,
     /// Files that could not be read again, and how often.
@@ -146,7 +154,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("auxo");
         self.register(&mut registry);
         register_server(&mut registry, snapshot);
-        register_queues(&mut registry, &snapshot.queues);
+        register_queues(&mut registry, snapshot);
         register_tally(&mut registry, &snapshot.tally);
         let mut text = String::new();
         encode(&mut text, &registry)?;
@@ -200,8 +208,18 @@ fn register_server(registry: &mut Registry, snapshot: &Snapshot) {
     healthy.set(snapshot.healthy.into());
     registry.register(
         "healthy",
-        "1 while the engine can keep its promises",
+        "1 while the store works, or a part of it",
         healthy,
+    );
+    let degraded = Family::<Labels<1>, Gauge>::default();
+    for outage in &snapshot.degraded {
+        let labels = [("part", outage.part.clone())];
+        degraded.get_or_create(&labels).set(1);
+    }
+    registry.register(
+        "degraded",
+        "1 for each part of the store that is refused while the rest works",
+        degraded,
     );
     let repaired: Counter = Counter::default();
     repaired.inc_by(snapshot.repaired);
@@ -233,13 +251,13 @@ fn register_server(registry: &mut Registry, snapshot: &Snapshot) {
     registry.register("build", "The version of the server", version);
 }
 
-fn register_queues(registry: &mut Registry, queues: &[QueueInfo]) {
+fn register_queues(registry: &mut Registry, snapshot: &Snapshot) {
     let jobs = Family::<Labels<2>, Gauge>::default();
     let bytes = Family::<Labels<1>, Gauge>::default();
     let waiting = Family::<Labels<1>, Gauge>::default();
     let accepted = Family::<Labels<1>, Counter>::default();
     let done = Family::<Labels<1>, Counter>::default();
-    for (i, queue) in queues.iter().enumerate() {
+    for (i, queue) in snapshot.queues.iter().enumerate() {
         let name = match i < QUEUES {
             true => queue.name.as_str(),
             false => OTHER,
@@ -253,6 +271,12 @@ fn register_queues(registry: &mut Registry, queues: &[QueueInfo]) {
         waiting.get_or_create(&labels).inc_by(signed(queue.waiting));
         accepted.get_or_create(&labels).inc_by(queue.books.accepted);
         done.get_or_create(&labels).inc_by(queue.books.done);
+    }
+    if !snapshot.forgotten.is_empty() {
+        let labels = [("queue", FORGOTTEN.to_owned())];
+        let forgotten = &snapshot.forgotten;
+        accepted.get_or_create(&labels).inc_by(forgotten.accepted);
+        done.get_or_create(&labels).inc_by(forgotten.done);
     }
     registry.register("queue_jobs", "Jobs by queue and state", jobs);
     registry.register_with_unit(

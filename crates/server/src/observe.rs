@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 use auxo_core::{Code, Error, text};
-use axum::http::header::{ALLOW, HOST, ORIGIN};
+use axum::http::header::{ALLOW, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Router};
@@ -131,7 +131,10 @@ where
     let (status, took) = (voice.status(&response).as_u16(), began.elapsed());
     app.metrics.answered(method, route, status, took);
     span.in_scope(|| tracing::debug!(status, ms = took.as_secs_f64() * 1e3, "answered"));
-    response.headers_mut().insert(REQUEST_ID, id);
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    // A browser must not take a payload for a page.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -183,7 +186,7 @@ where
         true => answer.await,
         false => {
             // The time for the body is in it: the calls that take long bodies are the hot ones.
-            within(app.settings.answer_time, &mut None, answer).await?
+            within(app.settings.answer_time, None, answer).await?
         }
     };
     let answer = answer.unwrap_or_else(|never| match never {});

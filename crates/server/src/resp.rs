@@ -76,8 +76,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let times = Times {
-        pause: app.settings.body_time,
-        request: app.settings.idle_time,
+        request: app.settings.body_time,
         stall: app.settings.stall_time,
     };
     let mut line = Line::new(socket, times);

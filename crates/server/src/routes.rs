@@ -26,6 +26,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -107,6 +108,15 @@ fn ok(body: &impl Serialize) -> Answer {
 
 /// A good answer with a list of everything, written piece by piece: as a tree of values it would take twenty times its size.
 fn listed(name: &str, items: impl Iterator<Item = impl Serialize>) -> Answer {
+    listed_with(name, items, &[])
+}
+
+/// The same with more fields behind the list.
+fn listed_with(
+    name: &str,
+    items: impl Iterator<Item = impl Serialize>,
+    more: &[(&str, Value)],
+) -> Answer {
     let mut text = format!("{{\"{name}\":[").into_bytes();
     for (i, item) in items.enumerate() {
         if i > 0 {
@@ -114,7 +124,11 @@ fn listed(name: &str, items: impl Iterator<Item = impl Serialize>) -> Answer {
         }
         serde_json::to_writer(&mut text, &item).map_err(unwritable)?;
     }
-    text.extend(b"]}");
+    text.push(b']');
+    for (name, value) in more {
+        text.extend(format!(",\"{name}\":{value}").into_bytes());
+    }
+    text.push(b'}');
     let kind = HeaderValue::from_static("application/json");
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }

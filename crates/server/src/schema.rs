@@ -86,11 +86,13 @@ pub struct ItemError {
     id: Option<String>,
 }
 
-/// An answer that only says that all is well.
+/// How the store is.
 #[derive(ToSchema)]
-pub struct Well {
-    /// "ok".
+pub struct Standing {
+    /// "ok", or "degraded" while a part of the store is refused and the rest works.
     status: String,
+    /// What is refused, if anything is: "pushes", "shard 3".
+    refused: Option<Vec<String>>,
 }
 
 /// Something that happened, as a server-sent event.

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use auxo_core::{Code, Error, Service};
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Version};
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -22,6 +24,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use pin_project_lite::pin_project;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,6 +34,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 use crate::app::App;
 use crate::auth::{Auth, Handshake, Stranger, TokenFile, Visitor};
 use crate::beanstalk;
+use crate::degraded;
 use crate::grpc::{self, Room, Services};
 use crate::guard::{Guard, Running, Traffic};
 use crate::hosts::is_local;
@@ -153,6 +157,9 @@ impl Server {
         } = self;
         let mut connections = JoinSet::new();
         let door = Door::new(app.clone(), router, lanes);
+        // A task of its own: an engine that panics when it is asked takes nothing else with it.
+        let mut outages = JoinSet::new();
+        outages.spawn(degraded::watch(Arc::downgrade(&app)));
         let mut stop = pin!(stop);
         loop {
             tokio::select! {
@@ -178,6 +185,7 @@ impl Server {
             }
         }
         drop((listener, beanstalk, resp));
+        drop(outages);
         app.stop();
         let drained = timeout(app.settings.grace, async {
             while connections.join_next().await.is_some() {}
@@ -227,6 +235,10 @@ impl Files {
         let tokens = self.auth.file().map(TokenFile::path);
         let files = tokens.into_iter().chain(self.trail.path());
         files.for_each(warn_of_others);
+        // The protocols share the files.
+        if let Some(tls) = self.tls.first() {
+            tls.warn();
+        }
     }
 
     fn reload(&self) {
@@ -296,6 +308,7 @@ impl Door {
             self.tell_of_descriptors();
         } else if let Some(place) = self.place(&arrival, protocol) {
             let app = self.app.clone();
+            let stranger = place.stranger.clone();
             match protocol {
                 Protocol::Http => {
                     let answers = Answers {
@@ -303,13 +316,30 @@ impl Door {
                         services: self.services.clone(),
                     };
                     let builder = self.builder.clone();
-                    connections.spawn(converse(arrival, app, answers, builder, place))
+                    let talk = converse(arrival, app.clone(), answers, builder, place);
+                    connections.spawn(UnlessDisplaced {
+                        talk,
+                        stranger,
+                        app,
+                    })
                 }
                 Protocol::Beanstalk => {
-                    connections.spawn_on(beanstalk(arrival, app, place), self.lanes.next())
+                    let talk = beanstalk(arrival, app.clone(), place);
+                    let talk = UnlessDisplaced {
+                        talk,
+                        stranger,
+                        app,
+                    };
+                    connections.spawn_on(talk, self.lanes.next())
                 }
                 Protocol::Resp { copies } => {
-                    connections.spawn_on(resp(arrival, app, copies, place), self.lanes.next())
+                    let talk = resp(arrival, app.clone(), copies, place);
+                    let talk = UnlessDisplaced {
+                        talk,
+                        stranger,
+                        app,
+                    };
+                    connections.spawn_on(talk, self.lanes.next())
                 }
             };
         } else if let Some(slot) = self.refusal(&arrival) {
@@ -333,16 +363,17 @@ impl Door {
 
     /// Room for a connection, and for a stranger if it is one.
     fn place(&self, arrival: &Arrival, protocol: Protocol) -> Option<Place> {
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
         let stranger = match (&arrival.tls, protocol) {
-            (Some(_), _) => self.app.auth.stranger(Handshake::Tls, arrival.from)?,
+            (Some(_), _) => self.app.auth.stranger(Handshake::Tls, arrival.from),
             (None, Protocol::Http | Protocol::Resp { .. }) => {
-                self.app.auth.stranger(Handshake::None, arrival.from)?
+                self.app.auth.stranger(Handshake::None, arrival.from)
             }
             // It has no word for who one is: where it is spoken without TLS, whoever comes is welcome.
             (None, Protocol::Beanstalk) => Stranger::known(),
         };
         Some(Place {
-            _slot: self.slots.clone().try_acquire_owned().ok()?,
+            _slot: slot,
             stranger: Arc::new(stranger),
         })
     }
@@ -360,6 +391,35 @@ impl Door {
 struct Place {
     _slot: OwnedSemaphorePermit,
     stranger: Arc<Stranger>,
+}
+
+pin_project! {
+    /// Serves a connection to its end, or until a newer one gets its place because it has not shown who it is.
+    ///
+    /// Not an `async fn`, which would keep the connection's future twice.
+    struct UnlessDisplaced<F> {
+        #[pin]
+        talk: F,
+        stranger: Arc<Stranger>,
+        app: Arc<App>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for UnlessDisplaced<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if this.talk.poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        this.stranger.poll_displaced(cx).map(|()| {
+            tracing::debug!(
+                "closing a connection that has not shown who it is: there are too many"
+            );
+            this.app.metrics.refused_connection();
+        })
+    }
 }
 
 /// The connection as a protocol sees it, or nothing if it does not come about in time.
@@ -449,11 +509,15 @@ async fn converse(
         let mut running = traffic.begin();
         let (app, answers, visitor) = (app.clone(), answers.clone(), visitor.clone());
         async move {
-            let clock = &mut running.clock;
+            // In HTTP/2 each request has a stream of its own, and what is left of one holds up no other.
+            let is_http1 = request.version() < Version::HTTP_2;
             let mut answer = if grpc::speaks(request.headers()) {
+                let clock = &mut running.clock;
                 // In a box, or it would make the others large.
                 Box::pin(answers.services.answer(&app, clock, &visitor, request)).await
             } else {
+                let request = request.map(|body| running.receive(body));
+                let clock = &mut running.clock;
                 let (route, hot) = app.routes.find(request.method(), request.uri().path());
                 observe(
                     &app,
@@ -469,6 +533,10 @@ async fn converse(
                 .await
             };
             running.answered(answer.status());
+            if is_http1 && running.is_last() {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+            }
             let room = answer.extensions_mut().remove();
             Ok::<_, Infallible>(answer.map(|body| Tracked::new(body, running, room)))
         }
@@ -556,7 +624,7 @@ async fn refuse(stream: Stream, slot: OwnedSemaphorePermit) {
         .map(|b| b.to_bytes())
         .unwrap_or_default();
     let text = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {}\r\nretry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {}\r\nx-content-type-options: nosniff\r\nretry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         head.headers["content-type"].to_str().unwrap_or_default(),
         body.len()
     );

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use auxo_core::queue::MAX_QUEUES;
+
 use crate::auth::Auth;
 use crate::trail::Trail;
 
@@ -30,6 +32,8 @@ pub struct Settings {
     /// Queue names in all lease calls that wait: 200,000. Names are all that such a call costs. A quarter is the most for one token
     /// or, where there are none, one address.
     pub names: usize,
+    /// Queues that one token may have made, if it has rights in some queues only: a quarter of all that a store keeps, 25,000.
+    pub queue_share: usize,
     /// From the first byte of a request's head to its last: 10 s.
     pub head_time: Duration,
     /// For a whole body to arrive: 30 s.
@@ -68,6 +72,7 @@ impl Default for Settings {
             bodies: 256 << 20,
             answers: 256 << 20,
             names: 200_000,
+            queue_share: MAX_QUEUES as usize / 4,
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(30),

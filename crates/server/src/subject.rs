@@ -1,22 +1,19 @@
-//! Whom a certificate is for, in words for a log.
+//! Whom a certificate is for, in words for a log, and until when.
 //!
-//! rustls has checked the certificate and keeps it as it came, in DER. What is wanted of it is one name, so it is read here as far as
-//! that: in the form of RFC 4514, but in the order of the certificate, the parts that people know.
+//! rustls keeps a certificate as it came, in DER. What is wanted of it is one name and two times, so it is read here as far as
+//! that: the name in the form of RFC 4514, but in the order of the certificate, the parts that people know.
+
+use std::ops::Range;
+
+use auxo_core::Timestamp;
+use auxo_core::text::parse_timestamp;
 
 /// How many characters of a subject are kept.
 const MOST: usize = 200;
 
 /// The subject of a certificate, such as `O=Example,CN=ada`; `None` if it has none.
 pub fn subject(certificate: &[u8]) -> Option<String> {
-    let (_, certificate, _) = element(certificate)?;
-    let (_, mut rest, _) = element(certificate)?;
-    // The version may be left out. Behind it are a serial number, an algorithm, the issuer and a time.
-    if rest.first() == Some(&0xa0) {
-        rest = element(rest)?.2;
-    }
-    for _ in 0..4 {
-        rest = element(rest)?.2;
-    }
+    let (_, _, rest) = element(from_times(certificate)?)?;
     let (_, mut parts, _) = element(rest)?;
     let mut said = Vec::new();
     while let Some((_, set, more)) = element(parts) {
@@ -25,6 +22,55 @@ pub fn subject(certificate: &[u8]) -> Option<String> {
     }
     let text: String = said.join(",").chars().take(MOST).collect();
     (!text.is_empty()).then_some(text)
+}
+
+/// From when on, and until when, a certificate is good; `None` if it does not say so in a way that is known here.
+pub fn validity(certificate: &[u8]) -> Option<Range<Timestamp>> {
+    let (_, times, _) = element(from_times(certificate)?)?;
+    let (kind, begin, rest) = element(times)?;
+    let begin = time(kind, begin)?;
+    let (kind, end, _) = element(rest)?;
+    Some(begin..time(kind, end)?)
+}
+
+/// A certificate from its times on.
+fn from_times(certificate: &[u8]) -> Option<&[u8]> {
+    let (_, certificate, _) = element(certificate)?;
+    let (_, mut rest, _) = element(certificate)?;
+    // The version may be left out. Behind it are a serial number, an algorithm and the issuer.
+    if rest.first() == Some(&0xa0) {
+        rest = element(rest)?.2;
+    }
+    for _ in 0..3 {
+        rest = element(rest)?.2;
+    }
+    Some(rest)
+}
+
+/// A time as RFC 5280 writes it: `YYMMDDhhmmssZ` up to 2049, `YYYYMMDDhhmmssZ` after.
+fn time(kind: u8, text: &[u8]) -> Option<Timestamp> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (year, rest) = match kind {
+        0x17 => {
+            let (year, rest) = text.split_at_checked(2)?;
+            let century = if year < "50" { "20" } else { "19" };
+            (format!("{century}{year}"), rest)
+        }
+        0x18 => {
+            let (year, rest) = text.split_at_checked(4)?;
+            (year.to_owned(), rest)
+        }
+        _ => return None,
+    };
+    let digits = rest.strip_suffix('Z')?;
+    if digits.len() != 10 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let part = |at: usize| &digits[at..at + 2];
+    let (month, day) = (part(0), part(2));
+    let (hour, minute, second) = (part(4), part(6), part(8));
+    let text = format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z");
+    parse_timestamp(&text).ok()
 }
 
 /// A part of a name, if it is one that people know.
@@ -115,6 +161,21 @@ mod tests {
         assert_eq!(subject(&certificate(&[])), None);
         let long = certificate(&[(DnType::CommonName, &"ä".repeat(1000))]);
         assert_eq!(subject(&long).map(|s| s.chars().count()), Some(MOST));
+    }
+
+    #[test]
+    fn a_certificate_says_from_when_and_until_when_it_is_good() {
+        let mut params = CertificateParams::new(vec!["ada.example".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(1999, 12, 31);
+        params.not_after = rcgen::date_time_ymd(2077, 1, 2);
+        let key = KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap().der().to_vec();
+        let at = |text| parse_timestamp(text).unwrap();
+        let good = at("1999-12-31T00:00:00Z")..at("2077-01-02T00:00:00Z");
+        assert_eq!(validity(&made), Some(good));
+        for end in 0..made.len() {
+            assert_eq!(validity(&made[..end]), None);
+        }
     }
 
     #[test]

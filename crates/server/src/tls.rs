@@ -4,13 +4,17 @@
 //! change nothing.
 
 use std::fmt;
+use std::fs::Metadata;
 use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
-use auxo_core::{Code, Error};
+use auxo_core::{Code, Error, Timestamp};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
@@ -20,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::subject::validity;
 use crate::watch::directory;
 
 /// Where the certificates are, all in PEM.
@@ -44,6 +49,8 @@ struct Shared {
 }
 
 struct Current {
+    /// When the server's certificate is good, if it says so.
+    validity: Option<Range<Timestamp>>,
     /// The hash of all files, to see whether they have changed.
     hash: [u8; 32],
     http: TlsAcceptor,
@@ -76,6 +83,28 @@ impl Tls {
         })))
     }
 
+    /// Says in the log what is wrong with files that can be used all the same: the server's certificate is not good now, or everybody can
+    /// read its key.
+    pub fn warn(&self) {
+        let TlsFiles { cert, key, .. } = &self.0.files;
+        let now = Timestamp::from(SystemTime::now());
+        if let Some(validity) = &self.0.current.load().validity {
+            let file = cert.display();
+            if now >= validity.end {
+                let end = validity.end;
+                tracing::warn!(%file, %end, "the server's certificate has expired: clients will refuse it; put a new one in its place");
+            } else if now < validity.start {
+                let start = validity.start;
+                tracing::warn!(%file, %start, "the server's certificate is not good yet: clients will refuse it");
+            }
+        }
+        let everybody_reads = |about: Metadata| about.mode() & 0o004 != 0;
+        if key.metadata().is_ok_and(everybody_reads) {
+            let file = key.display();
+            tracing::warn!(%file, "everybody on this machine can read the server's private key; `chmod 600` it");
+        }
+    }
+
     /// Whether clients must have a certificate.
     pub fn wants_clients(&self) -> bool {
         self.0.files.client_ca.is_some()
@@ -102,6 +131,7 @@ impl Tls {
             Ok(new) => {
                 tracing::info!("read the certificates anew");
                 self.0.current.store(Arc::new(new));
+                self.warn();
             }
             Err(error) => {
                 self.0.unreadable.fetch_add(1, Relaxed);
@@ -142,6 +172,7 @@ impl Current {
             None => None,
         };
         let chain = certificates(&files.cert, &cert)?;
+        let validity = chain.first().and_then(|own| validity(own));
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| {
             wrong(
                 &files.key,
@@ -171,6 +202,7 @@ impl Current {
         http.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Current {
             hash: hash.finalize().into(),
+            validity,
             http: TlsAcceptor::from(Arc::new(http)),
             other: TlsAcceptor::from(Arc::new(other)),
         })

@@ -7,6 +7,9 @@
 //! the move was made and is answered so, and the log of the server says that it is missing. Lines are not synced one by one;
 //! a power cut may take the last of them.
 //!
+//! Some calls free space, so they must work on a full disk: the file system is asked to set aside space behind the last line
+//! while there is some, also after the file was moved away or emptied. The file's length does not change by that.
+//!
 //! Neither payloads nor tokens are in it, nor what was searched for in them.
 
 use std::fs::File;
@@ -21,7 +24,7 @@ use auxo_core::engine::{Filter, Order, Target};
 use auxo_core::json::write;
 use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, Error, JobId, QueueName, Timestamp};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +33,9 @@ use crate::owner::{Owner, directory};
 
 /// Ids that are named in a line. Of more than that only their number is.
 const MOST_IDS: usize = 100;
+
+/// Space that is set aside behind the last line: 1 MiB, enough for 2,000 calls on a full disk.
+const RESERVE: u64 = 1 << 20;
 
 /// The audit log. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +65,41 @@ struct Open {
     file: File,
     /// The last line may not be whole.
     torn: bool,
+    /// Up to where in the file space is set aside.
+    reserved: u64,
+    /// How long the file was after the last line, as far as this process knows.
+    length: u64,
 }
+
+impl Open {
+    /// Sets space aside behind the last line, unless half of what there should be is left.
+    fn reserve(&mut self, length: u64) -> io::Result<()> {
+        if length < self.length {
+            // Somebody emptied it, and the file system took the space back.
+            self.reserved = 0;
+            self.length = length;
+        }
+        if self.reserved >= length + RESERVE / 2 {
+            return Ok(());
+        }
+        rustix::fs::fallocate(&self.file, KEEP_LENGTH, length, RESERVE)?;
+        self.reserved = length + RESERVE;
+        Ok(())
+    }
+
+    /// Whether both are the same file, which then keeps what is set aside for it.
+    fn is_same(&self, other: &Open) -> bool {
+        let about = |open: &Open| open.file.metadata().map(|about| (about.dev(), about.ino()));
+        matches!((about(self), about(other)), (Ok(one), Ok(other)) if one == other)
+    }
+}
+
+/// Space is set aside without making the file longer.
+#[cfg(target_os = "linux")]
+const KEEP_LENGTH: FallocateFlags = FallocateFlags::KEEP_SIZE;
+/// Elsewhere the system call does so anyway.
+#[cfg(not(target_os = "linux"))]
+const KEEP_LENGTH: FallocateFlags = FallocateFlags::empty();
 
 /// Somebody who moves something.
 #[derive(Clone, Debug)]
@@ -191,7 +231,10 @@ impl Trail {
     }
 
     fn begun(path: PathBuf, writer: Writer) -> Result<Trail, Error> {
-        let file = open(&path, writer).map_err(|error| unwritable(&path, &error))?;
+        let mut file = open(&path, writer).map_err(|error| unwritable(&path, &error))?;
+        if let Writer::Server = writer {
+            warn_without_reserve(&path, &mut file);
+        }
         let dice = getrandom::u32().map_err(io::Error::other);
         let dice = dice.map_err(|error| unwritable(&path, &error))?;
         Ok(Trail(Some(Arc::new(Shared {
@@ -209,15 +252,22 @@ impl Trail {
         self.0.as_ref().map(|shared| &*shared.path)
     }
 
-    /// Opens the file anew, after somebody has moved it away.
+    /// Opens the file anew, after somebody has moved it away. Space is set aside in the new one at once: the disk may be full when
+    /// the next line comes.
     pub fn reopen(&self) {
         let Some(shared) = &self.0 else {
             return;
         };
-        match open(&shared.path, shared.writer) {
-            Ok(file) => *shared.file() = file,
-            Err(error) => shared.lost(&error),
+        let mut new = match open(&shared.path, shared.writer) {
+            Ok(new) => new,
+            Err(error) => return shared.lost(&error),
+        };
+        let mut old = shared.file();
+        if old.is_same(&new) {
+            (new.reserved, new.length) = (old.reserved, old.length);
         }
+        *old = new;
+        warn_without_reserve(&shared.path, &mut old);
     }
 
     /// Leaves no room for another line.
@@ -256,7 +306,11 @@ impl Trail {
             Ok(()) => Ok(Noted(Some((shared, name)))),
             Err(error) => {
                 shared.lost(&error);
-                Err(unwritable(&shared.path, &error))
+                // Where it is, is for those who run the server.
+                let message = format!(
+                    "the audit log cannot be written, so nothing was changed: {error}; the server's log names the file"
+                );
+                Err(Error::new(Code::Unavailable, message))
             }
         }
     }
@@ -314,13 +368,16 @@ impl Shared {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the file again if it was deleted: what is written to one that has no name is written nowhere.
-    fn find(&self, open: &mut Open) -> io::Result<()> {
-        if open.file.metadata()?.nlink() == 0 {
-            *open = self::open(&self.path, self.writer)?;
-            tracing::warn!(path = %self.path.display(), "the audit log was deleted; a new one begins");
+    /// Makes the file again if it was deleted: what is written to one that has no name is written nowhere. Answers with its
+    /// length.
+    fn find(&self, open: &mut Open) -> io::Result<u64> {
+        let about = open.file.metadata()?;
+        if about.nlink() > 0 {
+            return Ok(about.len());
         }
-        Ok(())
+        *open = self::open(&self.path, self.writer)?;
+        tracing::warn!(path = %self.path.display(), "the audit log was deleted; a new one begins");
+        Ok(open.file.metadata()?.len())
     }
 
     /// Writes a line in one go.
@@ -328,12 +385,15 @@ impl Shared {
         let at = Timestamp::from(std::time::SystemTime::now());
         line.insert("at".to_owned(), at.to_string().into());
         let mut open = self.file();
-        self.find(&mut open)?;
+        let length = self.find(&mut open)?;
+        // On a full disk the line goes into what was set aside before.
+        let _ = open.reserve(length);
         let begin = if open.torn { "\n" } else { "" };
         let text = format!("{begin}{}\n", Value::Object(line));
         open.torn = true;
         open.file.write_all(text.as_bytes())?;
         open.torn = false;
+        open.length = length + text.len() as u64;
         Ok(())
     }
 
@@ -352,6 +412,8 @@ fn open(path: &Path, writer: Writer) -> io::Result<Open> {
     match about.is_file() {
         true => Ok(Open {
             torn: is_torn(&file, about.len()),
+            reserved: 0,
+            length: about.len(),
             file,
         }),
         false => Err(io::Error::other("it is not a file")),
@@ -395,6 +457,21 @@ fn reach(path: &Path, more: OFlags) -> io::Result<File> {
         opened => opened,
     };
     Ok(File::from(file?))
+}
+
+/// Sets the first space aside; where that cannot be done, an operator should know before the disk is full.
+fn warn_without_reserve(path: &Path, open: &mut Open) {
+    let reserved = open
+        .file
+        .metadata()
+        .and_then(|about| open.reserve(about.len()));
+    if let Err(error) = reserved {
+        tracing::warn!(
+            %error,
+            path = %path.display(),
+            "no space can be set aside for the audit log: if its disk is full, calls of operators will be refused, also those that free space"
+        );
+    }
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
@@ -484,13 +561,67 @@ mod tests {
         let refused = trail
             .noted(who(), Move::new("purge"), call, |moved| *moved)
             .await;
-        assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable);
+        assert!(!refused.message().contains("audit.jsonl"), "{refused}");
         assert_eq!(trail.failures(), 1);
         // It heals when there is room, on a line of its own.
         trail.reopen();
         drop(trail.begin(&who(), Move::new("purge")).unwrap());
         let text = std::fs::read_to_string(trail.path().unwrap()).unwrap();
         assert_eq!(text.trim_start().lines().count(), 2);
+    }
+
+    #[test]
+    fn space_is_set_aside_behind_the_last_line_and_the_file_does_not_get_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let trail = Trail::open(&path).unwrap();
+        let on_disk = || path.metadata().unwrap().blocks() * 512;
+        assert!(on_disk() >= RESERVE, "{}", on_disk());
+        assert_eq!(path.metadata().unwrap().len(), 0);
+        let long = "x".repeat(100_000);
+        for _ in 0..20 {
+            drop(trail.begin(&who(), Move::new(&long)).unwrap());
+            let length = path.metadata().unwrap().len();
+            assert!(on_disk() >= length + RESERVE / 4, "{length} {}", on_disk());
+        }
+        assert_eq!(lines(&path).len(), 40);
+    }
+
+    #[test]
+    fn space_is_set_aside_again_after_a_rotation() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, old) = (dir.path().join("audit.jsonl"), dir.path().join("old"));
+        let trail = Trail::open(&path).unwrap();
+        let on_disk = |path: &Path| path.metadata().unwrap().blocks() * 512;
+        drop(trail.begin(&who(), Move::new("purge")).unwrap());
+        std::fs::rename(&path, &old).unwrap();
+        trail.reopen();
+        assert!(on_disk(&path) >= RESERVE, "{}", on_disk(&path));
+        assert_eq!(path.metadata().unwrap().len(), 0);
+        assert_eq!(lines(&old).len(), 2);
+        // A signal without a rotation.
+        drop(trail.begin(&who(), Move::new("purge")).unwrap());
+        trail.reopen();
+        assert!(on_disk(&path) >= RESERVE, "{}", on_disk(&path));
+        assert_eq!(lines(&path).len(), 2);
+    }
+
+    #[test]
+    fn space_is_set_aside_again_after_the_file_was_copied_and_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let trail = Trail::open(&path).unwrap();
+        let on_disk = || path.metadata().unwrap().blocks() * 512;
+        for size in [10, 300_000, 2_000_000] {
+            drop(trail.begin(&who(), Move::new(&"x".repeat(size))).unwrap());
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_len(0).unwrap();
+            assert!(on_disk() < RESERVE / 2, "{}", on_disk());
+            drop(trail.begin(&who(), Move::new("purge")).unwrap());
+            assert!(on_disk() >= RESERVE, "{size}: {}", on_disk());
+        }
     }
 
     #[test]

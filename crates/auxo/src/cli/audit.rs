@@ -10,8 +10,8 @@ Examples:
   auxo audit
   auxo audit --json && echo 'all accounted for'
 
-accepted = live + done + dead + expired + cancelled + deleted, for every queue. Exit code 1 if anything
-differs.";
+accepted = live + done + dead + expired + cancelled + deleted, for every queue. The line (forgotten)
+has the books of all queues that were forgotten. Exit code 1 if anything differs.";
 
 /// Read every stored job and prove that none is missing.
 #[derive(clap::Args)]
@@ -25,6 +25,8 @@ pub async fn run(_args: Args, context: &mut Context) -> Result<(), Failure> {
     if output.is_json() {
         output.json(&show::audit(&audit))?;
     } else {
+        // No queue can be called so.
+        let forgotten = (!audit.forgotten.is_empty()).then_some(("(forgotten)", &audit.forgotten));
         output.table(
             1,
             [
@@ -37,19 +39,24 @@ pub async fn run(_args: Args, context: &mut Context) -> Result<(), Failure> {
                 "CANCELLED",
                 "DELETED",
             ],
-            audit.queues.iter().map(|(name, books)| {
-                let numbers = [
-                    books.accepted,
-                    books.live,
-                    books.done,
-                    books.dead,
-                    books.expired,
-                    books.cancelled,
-                    books.deleted,
-                ];
-                let [a, b, c, d, e, f, g] = numbers.map(|number| number.to_string());
-                [name.to_string(), a, b, c, d, e, f, g]
-            }),
+            audit
+                .queues
+                .iter()
+                .map(|(name, books)| (name.as_str(), books))
+                .chain(forgotten)
+                .map(|(name, books)| {
+                    let numbers = [
+                        books.accepted,
+                        books.live,
+                        books.done,
+                        books.dead,
+                        books.expired,
+                        books.cancelled,
+                        books.deleted,
+                    ];
+                    let [a, b, c, d, e, f, g] = numbers.map(|number| number.to_string());
+                    [name.to_owned(), a, b, c, d, e, f, g]
+                }),
         )?;
         output.flush()?;
         let counted = |count: u64, one: &str| match count {

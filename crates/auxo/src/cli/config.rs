@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo::core::{SystemClock, text};
-use auxo::{Sync, Timestamp};
+use auxo::{Code, Error, Sync, Timestamp};
 use auxo_redis::StoreUrl;
 use auxo_server::{Auth, Patience, Tls, TlsFiles, TokenFile, is_host_name};
 use serde_json::json;
@@ -270,7 +270,11 @@ fn auth(raw: &Raw, place: &Place) -> Result<Auth, Failure> {
         (None, Place::Store(_)) => return Ok(Auth::none()),
     };
     let clock = Arc::new(SystemClock::new(Timestamp(0)));
-    let auth = Auth::open(TokenFile::new(file), clock, Patience::default())?;
+    let file = TokenFile::new(file);
+    let auth = Auth::open(file.clone(), clock, Patience::default())?;
+    if named.is_none() && !auth.is_required() && file.note().exists() {
+        return Err(lost(&file).into());
+    }
     match named.is_some() && !auth.is_required() {
         true => raw.read(Key::Tokens, |file| {
             Err(format!(
@@ -279,6 +283,18 @@ fn auth(raw: &Raw, place: &Place) -> Result<Auth, Failure> {
         }),
         false => Ok(auth),
     }
+}
+
+/// Tokens were in use, and their file is gone: to start would let everybody in.
+fn lost(file: &TokenFile) -> Error {
+    let (path, note) = (file.path().display(), file.note());
+    let data = file.directory().display();
+    let message = format!(
+        "tokens were in use here, and their file {path} is gone: without it everybody who can connect could do everything. Bring it back \
+         from a backup, or make a new one with `auxo token new --data {data} --allow 'admin:*'`; to go on without tokens, delete {}",
+        note.display()
+    );
+    Error::new(Code::Unavailable, message)
 }
 
 /// The audit log: the file that was named, or the one beside the jobs.

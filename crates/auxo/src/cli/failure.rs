@@ -109,6 +109,9 @@ fn hint(error: &Error) -> String {
             "the lease ended at its deadline or was settled; lease again for a new token"
         }
         Code::QueuePaused => "`auxo resume QUEUE --in` lets jobs in again",
+        Code::QueueFull if error.message().contains("maxmemory") => {
+            "let workers catch up, purge or delete jobs, or raise maxmemory of that Redis"
+        }
         Code::QueueFull if error.message().contains("disk is full") => {
             "make room on the disk; jobs that are settled, purged or deleted give theirs back"
         }
@@ -144,11 +147,24 @@ fn hint(error: &Error) -> String {
         }
         Code::Unavailable if let Some(hint) = store_hint(error.message()) => hint,
         Code::Unavailable => "clear away what the message names, then try again",
+        Code::UnknownOutcome if error.message().contains("replicas confirmed") => {
+            "see with `INFO replication` which replicas follow; `replicas` in the store's URL must not ask for more than there are"
+        }
         Code::UnknownOutcome => "look before you repeat it: the step may have happened",
+        Code::Conflict if error.message().contains("rename-command") => {
+            "take the rename-command lines out of the settings of that Redis and start it again; docs/REDIS.md lists the commands under \
+             \"A user for Auxo\""
+        }
+        Code::Conflict if error.message().starts_with("the redis at ") => {
+            "set that Redis up as docs/REDIS.md says under \"Set-up\"; durability=none in the store's URL is for jobs that may get lost"
+        }
         Code::Conflict if error.job().is_none() => {
             "nothing was changed; choose another place or name, then try again"
         }
         Code::Conflict => "`auxo explain ID` shows the state that the job is in",
+        Code::Internal if error.message().to_lowercase().contains("redis") => {
+            "Redis' log may say more; `auxo audit` looks at all jobs there, and docs/REDIS.md says what mends them"
+        }
         Code::Internal => {
             "stop and keep a copy of the data directory; `auxo salvage NEW_DIR` copies what is whole"
         }
@@ -179,6 +195,31 @@ fn store_hint(message: &str) -> Option<&'static str> {
         }
         () if says("invalid peer certificate") => {
             "ca=FILE in the store's URL names the authority to trust; the certificate must be for the host that the URL names"
+        }
+        () if says("renamed or switched off") => {
+            "give each command of Redis that docs/REDIS.md lists under \"A user for Auxo\" its own name: see rename-command in its \
+             settings"
+        }
+        () if says("cannot do it now: NOREPLICAS") => {
+            "that primary misses replicas (min-replicas-to-write): start them again, or ask for fewer"
+        }
+        () if says("cannot do it now: MISCONF") => {
+            "that Redis cannot write to its disk: its log says why"
+        }
+        () if says("cannot do it now: READONLY") || says("is not a primary") => {
+            "that server is a replica: the store's URL must name the primary, or the sentinels that know it"
+        }
+        () if says("cannot do it now: LOADING") => {
+            "that Redis is still reading its data: try again when it has"
+        }
+        () if says("cannot do it now: BUSY") => {
+            "another client's script keeps that Redis busy: wait, or end it with SCRIPT KILL"
+        }
+        () if says("was emptied or replaced") => {
+            "bring the data of that Redis back if it should be there; then start this process again"
+        }
+        () if says("redis") && says("did not answer") => {
+            "that Redis hangs, or the way to it does: see whether `redis-cli PING` is answered there"
         }
         () if says("redis at") && says("cannot be reached") => {
             "is Redis running there? the store's URL names the place; start it or correct the URL"
@@ -243,6 +284,42 @@ mod tests {
                 "file 1.log at byte 7: damaged",
                 "auxo audit",
                 false,
+            ),
+            (
+                Code::Internal,
+                "push failed in redis: WRONGTYPE Operation against a key",
+                "auxo salvage",
+                false,
+            ),
+            (
+                Code::Conflict,
+                "the redis at 127.0.0.1:6379 keeps nothing on the disk and has no replica",
+                "Set-up",
+                true,
+            ),
+            (
+                Code::Conflict,
+                "the redis lacks commands that Auxo needs: BLPOP; they were renamed or switched off (rename-command)",
+                "rename-command",
+                true,
+            ),
+            (
+                Code::UnknownOutcome,
+                "push was done, but only 1 of 5 replicas confirmed it in time",
+                "INFO replication",
+                true,
+            ),
+            (
+                Code::QueueFull,
+                "redis has no memory left for push (maxmemory): it takes no new jobs",
+                "raise maxmemory",
+                true,
+            ),
+            (
+                Code::Unavailable,
+                "redis at 127.0.0.1:6379 cannot do it now: MISCONF Redis is configured to save",
+                "its log says why",
+                true,
             ),
             (Code::NotFound, "there is no job 7", "--retention", true),
             (

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use auxo::core::engine::{Ask, Pick};
+use auxo::core::engine::{Ask, Holds, NamedJob, Pick};
 use auxo::core::job::Leased;
 use auxo::core::json::show;
 use auxo::core::queue::QueueInfo;
@@ -20,7 +20,7 @@ Examples:
   auxo lease urgent mail --max 10 --wait 30s --worker \"$(hostname)\"
   auxo lease mail --ttr 10m --json
   auxo lease mail images --most-urgent
-  auxo lease --job 7527933355094966272
+  auxo lease --job 242112815484928
 
 Settle each job with its token (ack, fail, release, bury, snooze) before its deadline; otherwise
 it comes back. Exit code 1 if there was no job in time.";
@@ -57,7 +57,11 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
     let ask = Ask {
         queues: args.queues,
-        job: args.job,
+        // A server decides by the token whether a job that is held back may be taken.
+        job: args.job.map(|id| NamedJob {
+            id,
+            holds: Holds::Bypass,
+        }),
         pick: match args.most_urgent {
             true => Pick::MostUrgent,
             false => Pick::First,
@@ -70,7 +74,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let (queues, job) = (ask.queues.clone(), ask.job);
     let leased = auxo.service().lease(ask).await?;
     if leased.is_empty() {
-        if let Some(job) = job {
+        if let Some(NamedJob { id: job, .. }) = job {
             eprintln!("job {job} cannot be leased; `auxo explain {job}` says why");
             return Err(Failure::Said);
         }

@@ -17,7 +17,7 @@ pub async fn existing(service: &Service, names: &[QueueName]) -> Result<Vec<Queu
 
 /// The refusal of a queue that does not exist.
 pub async fn unknown(service: &Service, name: &QueueName) -> auxo::Result<Error> {
-    let all = service.queues(None).await?;
+    let all = service.reachable_queues().await?.queues;
     let names = all.iter().map(|queue| queue.name.as_str());
     let message = match near(name.as_str(), names).as_slice() {
         [] => format!("there is no queue {name}"),

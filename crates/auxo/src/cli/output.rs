@@ -178,18 +178,13 @@ pub fn clean(text: &str, most: usize) -> String {
             shown.push('…');
             break;
         }
-        if char.is_control() || is_bidi(char) {
+        if text::is_deceptive(char) {
             let _ = write!(shown, "{}", char.escape_default());
         } else {
             shown.push(char);
         }
     }
     shown
-}
-
-/// Characters that reorder the text around them.
-fn is_bidi(char: char) -> bool {
-    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
 /// Bytes as text if they are, or else how many there are.

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::time::SystemTime;
 
-use auxo::core::engine::Change;
+use auxo::core::engine::{Change, QueueList};
 use auxo::core::json::show;
-use auxo::core::queue::QueueConfig;
+use auxo::core::queue::{Books, QueueConfig};
 use auxo::core::service::Service;
 use auxo::core::text;
 use auxo::{QueueInfo, QueueName, Rate, Timestamp};
@@ -15,7 +15,7 @@ use super::args;
 use super::context::{Context, Missing};
 use super::failure::Failure;
 use super::near::{existing, unknown};
-use super::output::distance;
+use super::output::{Output, distance};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,17 +88,41 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
 
 async fn list(names: Vec<QueueName>, context: &mut Context) -> Result<(), Failure> {
     let auxo = context.open(Missing::Refuse).await?;
-    let queues = match names.as_slice() {
-        [] => auxo.service().queues(None).await?,
-        names => existing(auxo.service(), names).await?,
+    let service = auxo.service();
+    let (list, forgotten) = match names.as_slice() {
+        [] => (
+            service.reachable_queues().await?,
+            service.forgotten().await?,
+        ),
+        names => {
+            let named = QueueList::whole(existing(service, names).await?);
+            (named, Books::default())
+        }
     };
-    let output = &mut context.output;
-    if output.is_json() {
-        return queues
-            .iter()
-            .try_for_each(|queue| output.json(&show::queue(queue)));
+    let forgotten = Some(forgotten).filter(|books| !books.is_empty());
+    print(&list, forgotten, &mut context.output)?;
+    if list.unavailable.is_empty() {
+        return Ok(());
     }
-    if queues.is_empty() {
+    context.output.flush()?;
+    for outage in &list.unavailable {
+        eprintln!("not shown: the queues of {}: {}", outage.part, outage.why);
+    }
+    Err(Failure::Said)
+}
+
+fn print(list: &QueueList, forgotten: Option<Books>, output: &mut Output) -> Result<(), Failure> {
+    let queues = &list.queues;
+    if output.is_json() {
+        queues
+            .iter()
+            .try_for_each(|queue| output.json(&show::queue(queue)))?;
+        return match forgotten {
+            Some(books) => output.json(&json!({ "forgotten": show::books(&books) })),
+            None => Ok(()),
+        };
+    }
+    if queues.is_empty() && forgotten.is_none() && list.unavailable.is_empty() {
         eprintln!("no queue yet; `auxo push QUEUE PAYLOAD` makes one");
         return Ok(());
     }
@@ -114,8 +138,28 @@ async fn list(names: Vec<QueueName>, context: &mut Context) -> Result<(), Failur
             "NEXT DUE",
             "SETTINGS",
         ],
-        queues.iter().map(row),
+        queues
+            .iter()
+            .map(row)
+            .chain(forgotten.as_ref().map(forgotten_row)),
     )
+}
+
+/// What is left of queues that were forgotten. No queue can be called so.
+fn forgotten_row(books: &Books) -> [String; 8] {
+    let done = books.done.to_string();
+    let [none, nothing] = ["0".to_owned(), String::new()];
+    let name = "(forgotten)".to_owned();
+    [
+        name,
+        none.clone(),
+        none.clone(),
+        none.clone(),
+        none,
+        done,
+        nothing.clone(),
+        nothing,
+    ]
 }
 
 fn row(queue: &QueueInfo) -> [String; 8] {

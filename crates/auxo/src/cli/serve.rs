@@ -56,6 +56,7 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     let beanstalk = speak("beanstalk", &config.beanstalk, beanstalk_tls(&config))?;
     let resp = speak("resp", &config.resp, config.tls.as_ref())?;
     let (service, risks) = open(&config).await?;
+    remember_tokens(&config);
     let mut settings = settings(&config, &room);
     // In the data directory, which is there by now.
     if let Some(path) = &config.audit {
@@ -97,6 +98,23 @@ pub async fn run(args: Args, context: &mut Context) -> Result<(), Failure> {
     closed?;
     eprintln!("stopped; everything answered is kept");
     Ok(())
+}
+
+/// Notes in the data directory that there are tokens, if they are in it: a start without their file must not let everybody in.
+fn remember_tokens(config: &Config) {
+    let (Place::Data { path, .. }, Some(file)) = (&config.place, config.auth.file()) else {
+        return;
+    };
+    if !config.auth.is_required() || file.directory() != path.as_path() {
+        return;
+    }
+    if let Err(error) = file.remember() {
+        let file = file.note();
+        eprintln!(
+            "warning: cannot note in {} that there are tokens: {error}",
+            file.display()
+        );
+    }
 }
 
 /// On this machine beanstalkd's clients are spoken to as they are used to.

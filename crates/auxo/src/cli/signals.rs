@@ -4,6 +4,13 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// A file that would grow past a limit of the process (`ulimit -f`) is from now on an error of that write: it does not end the
+/// process without a word.
+pub fn survive_file_limit() -> io::Result<()> {
+    // Nobody waits for the signal. That it is caught is enough, and it stays so when this value is dropped.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
+}
+
 /// From its making on, neither signal ends the process by itself.
 pub struct Signals {
     interrupt: Signal,

@@ -4,6 +4,7 @@ mod attempt;
 mod capture;
 mod exec;
 mod group;
+pub mod guard;
 mod hold;
 mod pool;
 mod post;
@@ -47,6 +48,9 @@ AUXO_KIND, AUXO_ATTEMPT, AUXO_KEY and AUXO_HEADER_NAME for each header in its en
   else, or killed by a signal
                 fail with the end of stderr as the error: again by the job's policy, or dead
 What a command leaves running in its process group is killed when it ends.
+The command also gets the worker's own environment, but not Auxo's secrets: of the variables that
+begin with AUXO_ only AUXO_SERVER, AUXO_DATA and AUXO_CA, and none with a password in it. A command
+that calls auxo itself needs a token of its own.
 
 With --post, the payload is the body, and Auxo-Job-Id, Auxo-Queue, Auxo-Kind, Auxo-Attempt,
 Auxo-Key and Auxo-Header-NAME are headers; content-type, traceparent and tracestate also pass
@@ -56,9 +60,12 @@ under their own names:
                 again after Retry-After or --retry-delay, and no failure is counted
   else          fail with the status and the body as the error
 
-Leases are extended for as long as a job runs. A job that is cancelled, or whose lease is lost, is
-ended. SIGTERM or SIGINT: no more jobs are taken, those that run have --grace to end, the rest is
-told to end and given back. A second signal ends at once.
+Leases are extended for as long as a job runs. A job that is cancelled is told to end. So is a job
+whose lease cannot be extended, --kill-after before the lease ends, but not in the first three
+quarters of it; when the lease is over, the job is killed. A worker that is killed leaves no command
+running.
+SIGTERM or SIGINT: no more jobs are taken, those that run have --grace to end, the rest is told to
+end and given back. A second signal ends at once.
 Exit code 0 if it ended as told, however the jobs went; 1 if the queue gave no answer for a minute.";
 
 /// Take jobs, run each as a command or an HTTP request, and settle it.
@@ -167,7 +174,7 @@ fn worker(auxo: Auxo, args: Args) -> Result<Worker, Failure> {
             command,
             kill_after: args.kill_after,
             most_output,
-            groups: Groups::default(),
+            groups: Groups::guarded(),
         }),
         (None, Some(url)) => Task::Post(Box::new(Post::new(url, most_output))),
         (None, None) => return Err(Failure::Usage("name --exec CMD or --post URL".into())),

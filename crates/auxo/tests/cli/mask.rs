@@ -24,7 +24,7 @@ impl Mask {
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());
         let after = &text[digits..];
-        if digits >= 18 {
+        if digits >= IDS && !text.starts_with('0') {
             let id = self.id(&text[..digits]);
             let (token, length) = token(after);
             (id + &token, digits + length)
@@ -44,10 +44,12 @@ impl Mask {
             self.0.push(id.to_owned());
             self.0.len() - 1
         });
-        format!("7{:018}", place + 1)
+        format!("7{:014}", place + 1)
     }
 }
 
+/// Ids have 15 digits until 2033, and then 16.
+const IDS: usize = 15;
 const TIME: usize = "2030-01-01T00:00:00.000Z".len();
 
 fn is_time(text: &str) -> bool {
@@ -79,8 +81,8 @@ fn token(after: &str) -> (String, usize) {
 #[test]
 fn a_mask_hides_what_differs_and_nothing_else() {
     let mut mask = Mask::default();
-    let text = "7527933064199012352-33-6dfc0781a389e9fd 7527933064370978816 at 2026-11-16T03:28:24.781Z (5s ago), 12 of 1h";
-    let masked = "7000000000000000001-1-0123456789abcdef 7000000000000000002 at 2030-01-01T00:00:00.000Z (0s ago), 12 of 1h";
+    let text = "242112531406848-33-6dfc0781a389e9fd 242112531574784 at 2026-11-16T03:28:24.781Z (5s ago), 12 of 1h";
+    let masked = "700000000000001-1-0123456789abcdef 700000000000002 at 2030-01-01T00:00:00.000Z (0s ago), 12 of 1h";
     assert_eq!(mask.apply(text), masked);
-    assert_eq!(mask.apply("7527933064199012352"), "7000000000000000001");
+    assert_eq!(mask.apply("242112531406848"), "700000000000001");
 }

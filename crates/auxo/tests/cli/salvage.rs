@@ -106,13 +106,70 @@ fn salvage_leaves_the_directory_that_it_copies_as_it_is() {
 fn salvage_waits_for_nobody_and_refuses_a_directory_in_use() {
     let shell = Shell::new();
     shell.push(&["mail", "x"]);
-    let lock = std::fs::File::open(shell.data().join("lock")).unwrap();
-    lock.try_lock().unwrap();
+    let held = std::fs::File::open(shell.data()).unwrap();
+    held.try_lock().unwrap();
     let saved = Shell::new();
     let ran = shell.run(&["salvage", saved.data().to_str().unwrap()]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("another process has it"), "{}", ran.err);
     assert_eq!(files_of(saved.data()).len(), 0);
+}
+
+/// What is done to the file of a segment.
+type Cut = fn(&Path);
+
+#[test]
+fn salvage_names_the_loss_of_a_segment_that_was_cut_emptied_or_deleted() {
+    let cuts: [(&str, Cut); 3] = [
+        ("from byte", |path| {
+            let used = std::fs::read(path).unwrap();
+            let used = used.iter().rposition(|byte| *byte != 0).unwrap() as u64;
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_len(used / 2).unwrap();
+        }),
+        ("header is damaged", |path| {
+            std::fs::write(path, "").unwrap()
+        }),
+        ("the file is missing", |path| {
+            std::fs::remove_file(path).unwrap()
+        }),
+    ];
+    for (words, cut) in cuts {
+        let shell = Shell::new();
+        for _ in 0..10 {
+            shell.push(&["mail", "x"]);
+        }
+        cut(&shell.data().join("0000000001.log"));
+        assert_eq!(shell.run(&["queues"]).code, 1, "{words}");
+        let saved = Shell::new();
+        let ran = shell.run(&["salvage", saved.data().to_str().unwrap()]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let lost = ran.err.lines().find(|line| line.starts_with("lost: "));
+        let lost = lost.expect("a loss");
+        assert!(
+            lost.contains("file 0000000001.log") && lost.contains(words),
+            "{lost}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_without_its_mark_is_refused_and_can_be_salvaged() {
+    let shell = Shell::new();
+    let id = shell.push(&["mail", "x"]);
+    std::fs::remove_file(shell.data().join("mark")).unwrap();
+    let refused = shell.run(&["queues"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.err.contains("file mark at byte 0"),
+        "{}",
+        refused.err
+    );
+    let saved = Shell::new();
+    let ran = shell.run(&["salvage", saved.data().to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("lost: file mark"), "{}", ran.err);
+    assert_eq!(saved.ok(&["job", &id, "--payload"]), "x");
 }
 
 fn files_of(dir: &Path) -> Vec<PathBuf> {

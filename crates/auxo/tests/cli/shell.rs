@@ -84,7 +84,7 @@ impl Shell {
         Started::new(self.command(args))
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = auxo();
         command.args(args);
         match &self.server {

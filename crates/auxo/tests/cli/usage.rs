@@ -5,6 +5,20 @@ use std::io::{Read, Write};
 use crate::shell::{Shell, bare};
 
 #[test]
+fn a_limit_on_the_size_of_files_is_told_as_an_error() {
+    let shell = Shell::new();
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 64; exec \"$0\" push mail hello"])
+        .arg(env!("CARGO_BIN_EXE_auxo"));
+    let mut command = crate::command::plain(command);
+    command.env("AUXO_DATA", shell.data());
+    let ran = crate::command::finish(command, b"");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("File too large"), "{}", ran.err);
+}
+
+#[test]
 fn wrong_usage_ends_with_code_2_and_names_what_is_wrong() {
     let shell = Shell::new();
     let table: &[(&[&str], &str)] = &[

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::Ran;
+use crate::command::{Ran, finish};
 use crate::shell::{Shell, text};
 use crate::started::Fifo;
 
@@ -23,6 +23,8 @@ both! {
     sigterm_lets_the_running_job_finish_and_takes_no_other,
     after_the_grace_a_running_job_is_ended_and_given_back,
     a_second_signal_ends_everything_at_once,
+    a_worker_that_is_killed_leaves_no_command_running,
+    a_command_gets_the_environment_without_the_token_of_the_worker,
     a_worker_with_nothing_to_do_ends_at_the_first_signal,
     once_takes_one_job_and_drain_takes_all_that_are_due,
     queues_are_worked_on_in_the_order_given,
@@ -304,6 +306,49 @@ fn a_second_signal_ends_everything_at_once(shell: &Shell) {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut reader, &mut rest).unwrap();
     assert_eq!(rest, "", "the command is gone too");
+}
+
+fn a_worker_that_is_killed_leaves_no_command_running(shell: &Shell) {
+    let dir = TempDir::new().unwrap();
+    let alive = Fifo::new(dir.path(), "alive");
+    shell.push(&["q"]);
+    // Both processes hold the pipe open, and heed nothing.
+    let command = format!(
+        "trap '' TERM HUP; exec 3>{}; sleep 1000 & echo here >&3; wait",
+        alive.path()
+    );
+    let worker = shell.start(&["work", "q", "--exec", &command]);
+    let mut reader = std::io::BufReader::new(std::fs::File::open(alive.path()).unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+    assert_eq!(line, "here\n");
+    worker.signal("KILL");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut rest).unwrap();
+    assert_eq!(rest, "", "read up to the end of the last one");
+}
+
+fn a_command_gets_the_environment_without_the_token_of_the_worker(shell: &Shell) {
+    let id = shell.push(&["q", "--retention", "1h"]);
+    let mut worker = shell.command(&[
+        "work",
+        "q",
+        "--once",
+        "--exec",
+        "env | grep -e AUXO -e MINE",
+    ]);
+    worker.env("AUXO_TOKEN", "auxo_aaaaaaaa_secret");
+    worker
+        .env("AUXO_HEADER_OF_ANOTHER_JOB", "x")
+        .env("MINE", "yes");
+    let ran = finish(worker, b"");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let shown = shell.ok(&["job", &id]);
+    assert!(shown.contains("MINE=yes"), "{shown}");
+    assert!(shown.contains(&format!("AUXO_JOB_ID={id}")), "{shown}");
+    for hidden in ["auxo_aaaaaaaa_secret", "AUXO_HEADER_OF_ANOTHER_JOB"] {
+        assert!(!shown.contains(hidden), "{hidden}: {shown}");
+    }
 }
 
 fn a_worker_with_nothing_to_do_ends_at_the_first_signal(shell: &Shell) {

@@ -1,9 +1,10 @@
 //! A network that is cut between the clients and the server, and a client that is cut off while it waits.
 //!
-//! `AUXO_CUT_ROUNDS` sets how often.
+//! `scripts/prove cuts` does so more often.
 
 use std::time::{Duration, Instant};
 
+use auxo_conformance::rounds;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -18,8 +19,7 @@ const ROUNDS: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_network_that_is_cut_leaves_unknown_outcomes_and_the_same_key_again_makes_one_job() {
-    let rounds =
-        std::env::var("AUXO_CUT_ROUNDS").map_or(ROUNDS, |n| n.parse().expect("a number of rounds"));
+    let rounds = rounds::or(ROUNDS);
     let server = Server::start();
     let mut proxy = Proxy::new(server.address, Plan::default).await;
     let mut load = Load::through(proxy.address, server.address);

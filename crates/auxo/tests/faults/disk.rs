@@ -12,7 +12,7 @@ use auxo_embedded::disk::SimDisk;
 use auxo_embedded::disk::sim::Op;
 use serde_json::{Value, json};
 
-use crate::raw::ask;
+use crate::raw::{ask, text};
 use crate::server::PATIENCE;
 
 /// A server in this process over a disk in memory, with the smallest segments there are.
@@ -131,10 +131,13 @@ async fn on_a_full_disk_pushes_are_refused_in_words_and_everything_else_goes_on(
     assert_eq!(refused["code"], "queue_full");
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("disk is full"), "{message}");
-    // A full disk is not a broken one.
+    // A full disk is not a broken one, and what it refuses is named.
+    let degraded = json!({ "status": "degraded", "refused": ["pushes"] });
     for probe in ["/healthz", "/readyz"] {
-        assert_eq!(ask(server, "GET", probe, "").await.0, 200);
+        assert_eq!(ask(server, "GET", probe, "").await, (200, degraded.clone()));
     }
+    let metric = r#"auxo_degraded{part="pushes"} 1"#;
+    assert!(text(server, "/metrics").await.contains(metric));
     // Half of the jobs, so that the disk stays full enough.
     let half = pushed / 2;
     for number in 0..half {
@@ -155,4 +158,51 @@ async fn on_a_full_disk_pushes_are_refused_in_words_and_everything_else_goes_on(
     }
     let (_, audit) = ask(server, "POST", "/v1/audit", "").await;
     assert_eq!(audit["problems"], json!([]), "{audit}");
+}
+
+/// Fills the disk that a directory is on to its last byte.
+#[cfg(target_os = "linux")]
+fn fill(directory: &std::path::Path) {
+    use std::io::Write;
+
+    let mut file = std::fs::File::create(directory.join("filler")).unwrap();
+    for step in [1 << 20, 4096, 1] {
+        let bytes = vec![b'x'; step];
+        while file.write(&bytes).is_ok_and(|written| written > 0) {}
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_disk_full_to_its_last_byte_operators_can_free_space() {
+    // Two segments, and a little.
+    let mut server = crate::server::Server::on_small_disk(160);
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        let (status, pushed) = push(server.address).await;
+        assert_eq!(status, 201, "{pushed}");
+        ids.push(pushed["id"].as_str().unwrap().to_owned());
+    }
+    fill(&server.directory());
+    let mut calls = vec![
+        ("DELETE", format!("/v1/jobs/{}", ids[0]), ""),
+        ("POST", "/v1/queues/q/pause".into(), ""),
+        ("POST", "/v1/queues/q/resume".into(), ""),
+        ("POST", format!("/v1/jobs/{}/cancel", ids[1]), ""),
+    ];
+    // Many of them.
+    for _ in 0..200 {
+        calls.push(("POST", "/v1/queues/q/pause".into(), ""));
+    }
+    calls.push(("POST", "/v1/queues/q/purge".into(), "{}"));
+    for (method, path, body) in &calls {
+        let (status, answer) = ask(server.address, method, path, body).await;
+        assert_eq!(status, 200, "{method} {path}: {answer}");
+    }
+    let (_, counted) = ask(server.address, "GET", "/v1/queues/q", "").await;
+    assert_eq!(counted["counts"]["ready"], 0, "{counted}");
+    let text = std::fs::read_to_string(server.directory().join("audit.jsonl")).unwrap();
+    assert_eq!(text.lines().count(), 2 * calls.len());
+    // A server that has ended takes its disk with it.
+    server.kill();
 }

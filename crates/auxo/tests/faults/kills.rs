@@ -1,6 +1,8 @@
 //! A server under load is killed with -9 again and again.
 //!
-//! `AUXO_CRASH_ROUNDS` sets how often, here as for the engine alone.
+//! `scripts/prove kills` does so more often.
+
+use auxo_conformance::rounds;
 
 use crate::load::Load;
 use crate::server::Server;
@@ -10,8 +12,7 @@ const ROUNDS: u64 = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
-    let rounds = std::env::var("AUXO_CRASH_ROUNDS")
-        .map_or(ROUNDS, |n| n.parse().expect("a number of rounds"));
+    let rounds = rounds::or(ROUNDS);
     let mut server = Server::start();
     let mut load = Load::start(server.address);
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;

@@ -24,5 +24,6 @@ mod disk;
 mod kills;
 mod lines;
 mod migrate;
+mod partial;
 mod several;
 mod stop;

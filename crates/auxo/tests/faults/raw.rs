@@ -98,11 +98,21 @@ pub async fn answer(stream: &mut TcpStream) -> Option<(u16, Vec<u8>)> {
 
 /// One request on a connection of its own, which must be answered.
 pub async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Value) {
-    match Wire::new(address)
-        .call(&request(method, path, &[], body))
-        .await
-    {
-        Said::Answer(status, body) => (status, serde_json::from_slice(&body).unwrap()),
+    let (status, body) = bytes(address, method, path, body).await;
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+/// What is at a path, as it is.
+pub async fn text(address: SocketAddr, path: &str) -> String {
+    let (status, body) = bytes(address, "GET", path, "").await;
+    assert_eq!(status, 200, "{path}");
+    String::from_utf8(body).unwrap()
+}
+
+async fn bytes(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+    let request = request(method, path, &[], body);
+    match Wire::new(address).call(&request).await {
+        Said::Answer(status, body) => (status, body),
         other => panic!("{method} {path}: {other:?}"),
     }
 }

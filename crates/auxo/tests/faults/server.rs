@@ -1,6 +1,7 @@
 //! `auxo serve` as a process of its own, on a store that outlives it and a port that it comes back to.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub struct Server {
 /// Where its jobs are.
 enum Home {
     Dir(TempDir),
+    /// A disk of its own in memory, of so many megabytes, which only the process sees.
+    Small(TempDir, u32),
     /// The URL of a store that others may use, too.
     Store(String),
 }
@@ -37,6 +40,24 @@ impl Server {
     /// With more flags.
     pub fn with(flags: &[&'static str]) -> Server {
         Server::new(Home::Dir(TempDir::new().unwrap()), flags, Vec::new())
+    }
+
+    /// On a disk of its own, of so many megabytes.
+    pub fn on_small_disk(megabytes: u32) -> Server {
+        let home = Home::Small(TempDir::new().unwrap(), megabytes);
+        Server::new(home, &[], Vec::new())
+    }
+
+    /// Its directory, as others can reach it.
+    pub fn directory(&self) -> PathBuf {
+        match &self.home {
+            Home::Dir(dir) => dir.path().to_owned(),
+            Home::Small(dir, _) => {
+                let root = PathBuf::from(format!("/proc/{}/root", self.id()));
+                root.join(dir.path().strip_prefix("/").unwrap())
+            }
+            Home::Store(url) => panic!("{url} is no directory"),
+        }
     }
 
     /// On the store at a URL.
@@ -72,7 +93,10 @@ impl Server {
 
     fn begin(&mut self) -> bool {
         // With the signal ignored, a limit on the size of files is an error of the disk and not the end of the process.
-        let mut command = Command::new("sh");
+        let mut command = match &self.home {
+            Home::Dir(_) | Home::Store(_) => Command::new("sh"),
+            Home::Small(_, megabytes) => with_own_disk(*megabytes),
+        };
         command.args(["-c", r#"trap '' XFSZ; exec "$0" "$@""#]);
         command.arg(env!("CARGO_BIN_EXE_auxo"));
         let mut command = command::plain(command);
@@ -82,7 +106,7 @@ impl Server {
             .envs(self.environment.clone())
             .stdin(Stdio::null());
         match &self.home {
-            Home::Dir(dir) => command.env("AUXO_DATA", dir.path()),
+            Home::Dir(dir) | Home::Small(dir, _) => command.env("AUXO_DATA", dir.path()),
             Home::Store(url) => command.args(["--store", url]),
         };
         let mut started = Started::new(command);
@@ -133,10 +157,10 @@ impl Server {
         self.running.take().expect("it runs").finish()
     }
 
-    /// Ends it without a warning.
-    pub fn kill(&mut self) {
+    /// Ends it without a warning, and answers with what it said and nobody read.
+    pub fn kill(&mut self) -> Ran {
         self.signal("KILL");
-        self.ended();
+        self.ended()
     }
 
     /// Runs a command of the binary on it that must succeed, and answers with what it printed.
@@ -168,6 +192,15 @@ impl Drop for Server {
             self.kill();
         }
     }
+}
+
+/// A shell in whose data directory a new file system of that size is mounted, for this process and its children alone. It takes
+/// the arguments of `sh`.
+fn with_own_disk(megabytes: u32) -> Command {
+    let mount = format!(r#"mount -t tmpfs -o size={megabytes}m none "$AUXO_DATA" && exec sh "$@""#);
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", &mount, "sh"]);
+    command
 }
 
 /// What `faketime` sets for its command. The command itself is not used: it stays between a server and those who kill it.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use auxo::core::engine::{Change, Engine};
+use auxo::core::queue::QueueConfig;
 use auxo::{Options, QueueName, Sync};
 use auxo_embedded::Embedded;
 use tempfile::TempDir;
@@ -24,7 +25,12 @@ fn fill(data: &Path) {
     runtime.unwrap().block_on(async {
         for i in 0..MOST {
             let name = QueueName::new(&format!("some-queue-or-other-{i}")).unwrap();
-            let change = Change::Queue(name, Default::default());
+            // Without a setting they would make room for new ones.
+            let config = QueueConfig {
+                max_jobs: Some(1_000_000),
+                ..QueueConfig::default()
+            };
+            let change = Change::Queue(name, config);
             engine.change(change).await.unwrap();
         }
         engine.close().await.unwrap();

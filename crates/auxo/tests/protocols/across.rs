@@ -8,9 +8,9 @@ mod look;
 mod pause;
 mod push;
 mod settle;
-mod speaker;
+pub mod speaker;
 mod steer;
-mod watch;
+pub mod watch;
 
 use lease::{LEASES, Lease, Leased};
 use look::{View, all_see};

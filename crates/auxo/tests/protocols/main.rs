@@ -1,14 +1,16 @@
 //! The protocols that clients already speak, on the real binary: golden transcripts, and one queue behind all of them.
 //!
-//! Each transcript is played to Auxo on a directory and on Redis, and to the original server: what is written down is what
-//! that one answers, byte for byte.
+//! Each transcript is played to Auxo on a directory and on Redis. Those of beanstalkd's protocol are also played to beanstalkd: what is
+//! written down is what that one answers, byte for byte. Those of Disque's commands follow its source, and were never played to a Disque.
 
 mod across;
 #[path = "../common/client.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod client;
 mod clients;
+mod half_close;
 mod hostile;
+mod late;
 #[path = "../../../redis/tests/servers/mod.rs"]
 mod redis;
 mod reply;
@@ -25,9 +27,9 @@ macro_rules! transcripts {
     };
 }
 
-const BEANSTALK: [(&str, &str); 22] = transcripts!("beanstalk":
+const BEANSTALK: [(&str, &str); 23] = transcripts!("beanstalk":
     "put", "put_wrong", "reserve", "reserve_job", "deadline", "delete", "release", "bury", "touch", "tubes", "peek", "kick", "stats_job",
-    "stats_tube", "stats", "list", "order", "watched", "gone", "pause", "pipeline", "wrong",
+    "stats_tube", "stats", "list", "order", "watched", "gone", "half_close", "pause", "pipeline", "wrong",
 );
 
 #[test]
@@ -60,15 +62,15 @@ fn auxo_on_redis_answers_as_beanstalkd_does() {
     }
 }
 
-/// No server of Disque is played to: there is no package of it. What is written down follows its source, and docs/DISQUE.md says
-/// where it differs.
-const DISQUE: [(&str, &str); 23] = transcripts!("disque":
+/// No server of Disque is played to: there is no package of it. What is written down follows its source as we read it, and docs/DISQUE.md
+/// says where we differ on purpose.
+const DISQUE: [(&str, &str); 24] = transcripts!("disque":
     "addjob", "addjob_wrong", "getjob", "getjob_wrong", "ackjob", "fencing", "fastack", "nack", "working", "enqueue", "dequeue",
-    "deljob", "show", "qpeek", "qstat", "qscan", "jscan", "pause", "hello", "connection", "own", "pipeline", "wrong",
+    "deljob", "half_close", "show", "qpeek", "qstat", "qscan", "jscan", "pause", "hello", "connection", "own", "pipeline", "wrong",
 );
 
 #[test]
-fn auxo_on_a_directory_answers_as_disque_does() {
+fn auxo_on_a_directory_answers_disques_commands_as_it_is_written_down() {
     for (name, text) in DISQUE {
         let server = Auxo::on_a_directory();
         play(name, text, server.resp());
@@ -76,7 +78,7 @@ fn auxo_on_a_directory_answers_as_disque_does() {
 }
 
 #[test]
-fn auxo_on_redis_answers_as_disque_does() {
+fn auxo_on_redis_answers_disques_commands_as_it_is_written_down() {
     let redis = redis::Server::start(&["--appendonly", "yes"]);
     for (name, text) in DISQUE {
         let server = Auxo::on_redis(&redis.url(&format!("?prefix={name}")));

@@ -94,3 +94,66 @@ fn a_file_with_tokens_that_was_named_must_be_there() {
         0
     );
 }
+
+const LOCAL: [&str; 6] = [
+    "--http",
+    "127.0.0.1:0",
+    "--beanstalk",
+    "off",
+    "--resp",
+    "off",
+];
+
+#[test]
+fn a_server_whose_tokens_are_gone_does_not_let_everybody_in() {
+    let site = Site::new();
+    site.token(&["admin:*"]);
+    site.serve(&LOCAL).stop();
+    let file = site.path("data").join("tokens.toml");
+    std::fs::rename(&file, site.path("kept")).unwrap();
+    let ran = site.refused(&LOCAL);
+    for word in ["tokens.toml", "auxo token new", "tokens.toml.used"] {
+        assert!(ran.err.contains(word), "{word}: {ran:?}");
+    }
+    // Each way out that it names is one.
+    site.token(&["admin:*"]);
+    site.serve(&LOCAL).stop();
+    std::fs::rename(site.path("kept"), &file).unwrap();
+    site.serve(&LOCAL).stop();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_file(site.path("data").join("tokens.toml.used")).unwrap();
+    let log = site.serve(&LOCAL).stop();
+    assert!(log.contains("whoever can connect"), "{log}");
+    // A file that somebody has put there counts as well.
+    std::fs::write(&file, "").unwrap();
+    site.serve(&LOCAL).stop();
+    std::fs::remove_file(&file).unwrap();
+    site.refused(&LOCAL);
+}
+
+#[test]
+fn a_certificate_that_has_expired_and_a_key_that_all_may_read_are_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let site = Site::new();
+    let tls = site.tls();
+    let flags: Vec<&str> = LOCAL
+        .into_iter()
+        .chain(tls.iter().map(String::as_str))
+        .collect();
+    let mode = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(site.path("server.key"), mode).unwrap();
+    };
+    mode(0o600);
+    let log = site.serve(&flags).stop();
+    assert!(!log.contains("WARN"), "{log}");
+    mode(0o644);
+    let log = site.serve(&flags).stop();
+    assert!(log.contains("WARN") && log.contains("chmod 600"), "{log}");
+    mode(0o600);
+    site.expire_certificate();
+    let server = site.serve(&flags);
+    let log = server.says("has expired");
+    assert!(log.contains("server.pem"), "{log}");
+}

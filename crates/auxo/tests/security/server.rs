@@ -48,6 +48,17 @@ impl Site {
         site
     }
 
+    /// Replaces the server's certificate by one whose time is over.
+    pub fn expire_certificate(&self) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let cert = params.self_signed(&key).unwrap();
+        std::fs::write(self.path("server.pem"), cert.pem()).unwrap();
+        std::fs::write(self.path("server.key"), key.serialize_pem()).unwrap();
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

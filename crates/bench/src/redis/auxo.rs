@@ -16,12 +16,15 @@ use tokio::task::JoinSet;
 use super::ground::{Ground, used_memory};
 use super::line::{Figures, spread};
 use super::load::{lasting, meet, paced, repeat};
+use super::neighbour::{Neighbour, Spec};
 use super::{BATCH, HANDLERS, OPEN, PACE, STORED};
 use crate::Result;
 use crate::drive::PAYLOAD;
 
 /// Jobs of a backlog for each second that consuming it should take, roughly.
 const BACKLOG: f64 = 60_000.0;
+/// Jobs of a call that has as many as it may.
+const CALL: usize = 1_000;
 /// How often the auditor of a store looks after it.
 const BEAT: Duration = Duration::from_secs(60);
 
@@ -96,6 +99,37 @@ impl Queue {
         let settled = self.service.settle(ends.collect()).await?;
         settled.into_iter().map(|settled| settled.map(|_| 1)).sum()
     }
+}
+
+/// Pushes so many jobs and works them off, in calls that are as large as they may be, while a neighbour uses the same Redis.
+pub fn beside_a_neighbour(ground: &Ground, jobs: usize, spec: Spec) -> Result<Figures> {
+    let neighbour = Neighbour::start(ground)?;
+    let began = Instant::now();
+    ground.block_on(async {
+        let queue = Queue::open(ground).await?;
+        let mut next = 0..jobs;
+        loop {
+            let batch = next.by_ref().take(CALL).map(|number| NewJob {
+                queue: queue.name.clone(),
+                spec: spec(number),
+            });
+            let batch: Vec<NewJob> = batch.collect();
+            if batch.is_empty() {
+                break;
+            }
+            for pushed in queue.service.push(batch).await? {
+                pushed?;
+            }
+        }
+        let mut done = 0;
+        while done < jobs as u64 {
+            // Those with a delay are due within a second.
+            let leased = queue.lease(CALL, Duration::from_secs(2)).await?;
+            done += queue.ack(leased).await?;
+        }
+        Ok(())
+    })?;
+    neighbour.stop(jobs as f64 / began.elapsed().as_secs_f64())
 }
 
 /// Pushes in batches, beside a backlog.

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisResult};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisResult, Value};
 
 use super::line::{Figures, rate};
 use crate::{Plan, Result, host};
@@ -144,6 +144,45 @@ impl Ground {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.write_all(b"MONITOR\r\n")?;
         Ok(Monitor(stream))
+    }
+
+    pub fn address(&self) -> (Ipv4Addr, u16) {
+        (Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// Notes from now on what takes longer than so many microseconds.
+    pub fn slow_log(&self, micros: &str) -> Result<()> {
+        self.block_on(async {
+            let mut redis = self.connect().await?;
+            for (name, value) in [
+                ("slowlog-log-slower-than", micros),
+                ("slowlog-max-len", "100000"),
+            ] {
+                let mut set = redis::cmd("CONFIG");
+                set.arg("SET").arg(name).arg(value);
+                let () = set.query_async(&mut redis).await?;
+            }
+            let mut reset = redis::cmd("SLOWLOG");
+            Ok(reset.arg("RESET").query_async(&mut redis).await?)
+        })
+    }
+
+    /// How long the longest script took, of those that were noted.
+    pub fn longest_script(&self) -> Result<Duration> {
+        let entries: Vec<Vec<Value>> = self.block_on(async {
+            let mut redis = self.connect().await?;
+            let mut get = redis::cmd("SLOWLOG");
+            Ok(get.arg("GET").arg(-1).query_async(&mut redis).await?)
+        })?;
+        let script = |entry: &Vec<Value>| match (entry.get(2)?, entry.get(3)?) {
+            (Value::Int(micros), Value::Array(command)) => {
+                let name = Value::BulkString(b"EVALSHA".to_vec());
+                (command.first() == Some(&name)).then_some(*micros as u64)
+            }
+            _ => None,
+        };
+        let micros = entries.iter().filter_map(script).max();
+        Ok(Duration::from_micros(micros.unwrap_or_default()))
     }
 
     /// User and system time of the server so far, in steps of a hundredth of a second.

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::address::Address;
 use super::settings::Settings;
+use super::socket::Socket;
 use super::tls::{Ending, Tls};
 
 /// What to do where nobody answers.
@@ -61,6 +62,7 @@ impl Access {
         };
         // Requests are written whole; waiting for more to send would only delay them.
         let _ = socket.set_nodelay(true);
+        let socket = Socket::new(socket);
         let Some(tls) = &self.tls else {
             return Ok(Dialled {
                 stream: Box::pin(socket),

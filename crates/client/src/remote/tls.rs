@@ -11,11 +11,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::address::Address;
+use super::socket::Socket;
 
 /// Who is trusted, and what is shown.
 #[derive(Clone, Debug, Default)]
@@ -30,9 +30,9 @@ pub(crate) struct Files {
 pub(crate) type Ending = Arc<OnceLock<String>>;
 
 /// A connection with TLS. Whatever ends it is told with what to do about it: a server of TLS 1.3 refuses a client's certificate only
-/// after the handshake.
+/// after the handshake. It is the reader that hears of the end, for the socket below reports no failed write.
 pub(super) struct Secured {
-    stream: TlsStream<TcpStream>,
+    stream: TlsStream<Socket>,
     pub ending: Ending,
 }
 
@@ -59,7 +59,7 @@ impl Tls {
     }
 
     /// Begins TLS with the server of that name, or says why not and what to do about it.
-    pub async fn wrap(&self, address: &Address, socket: TcpStream) -> io::Result<Secured> {
+    pub async fn wrap(&self, address: &Address, socket: Socket) -> io::Result<Secured> {
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
         let stream = self.0.connect(name, socket).await;
         let secured = |stream| Secured {
@@ -89,17 +89,6 @@ impl Secured {
         let _ = self.ending.set(error.to_string());
         error
     }
-
-    /// Why nothing can be sent any more. A server that refuses a client says so and hangs up, and whoever is about to send hears of the
-    /// second first: the reason is in what can still be read.
-    fn cut_off(&mut self, cx: &mut Context<'_>, error: io::Error) -> io::Error {
-        let mut rest = [0; 1024];
-        let read = Pin::new(&mut self.stream).poll_read(cx, &mut ReadBuf::new(&mut rest));
-        match read {
-            Poll::Ready(Err(reason)) if tls(&reason).is_some() => self.ended(reason),
-            _ => error,
-        }
-    }
 }
 
 impl AsyncWrite for Secured {
@@ -108,8 +97,7 @@ impl AsyncWrite for Secured {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let write = Pin::new(&mut self.stream).poll_write(cx, buf);
-        write.map_err(|error| self.cut_off(cx, error))
+        Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -117,8 +105,7 @@ impl AsyncWrite for Secured {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let write = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        write.map_err(|error| self.cut_off(cx, error))
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -126,8 +113,7 @@ impl AsyncWrite for Secured {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flush = Pin::new(&mut self.stream).poll_flush(cx);
-        flush.map_err(|error| self.cut_off(cx, error))
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -218,17 +204,18 @@ fn wrong(path: &Path, why: impl std::fmt::Display) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use rcgen::{CertificateParams, KeyPair};
     use rustls::ServerConfig;
     use rustls::server::WebPkiClientVerifier;
-    use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
-    use tokio_rustls::TlsAcceptor;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
 
     /// A server that wants a certificate of its clients, and the file of its authority, which is itself.
-    fn strict(dir: &Path) -> (TlsAcceptor, PathBuf) {
+    fn strict(dir: &Path) -> (Arc<ServerConfig>, PathBuf) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap();
@@ -245,18 +232,31 @@ mod tests {
                 vec![certificate.der().clone()],
                 PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
             );
-        (TlsAcceptor::from(Arc::new(config.unwrap())), ca)
+        (Arc::new(config.unwrap()), ca)
     }
 
-    #[tokio::test]
-    async fn who_only_sends_is_told_as_well_that_a_certificate_is_wanted() {
-        let dir = tempfile::tempdir().unwrap();
-        let (acceptor, ca) = strict(dir.path());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// A client that has its own connection with TLS, and a server that has told it to show a certificate and hung up. The client has
+    /// not yet looked at what came, and whatever it writes fails.
+    async fn refused(dir: &Path) -> Secured {
+        let (config, ca) = strict(dir);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = tokio::spawn(async move {
-            let (socket, _) = listener.accept().await.unwrap();
-            assert!(acceptor.accept(socket).await.is_err());
+        let (wrote, written) = std::sync::mpsc::channel();
+        // A thread with blocking calls, so that the client is where it is when the server hangs up.
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut tls = rustls::ServerConnection::new(config).unwrap();
+            while tls.is_handshaking() {
+                if let Err(error) = tls.complete_io(&mut socket) {
+                    assert!(
+                        error.to_string().contains("sent no certificates"),
+                        "{error}"
+                    );
+                    break;
+                }
+            }
+            // Something that nobody read makes the hanging up a reset.
+            written.recv().unwrap();
         });
         let files = Files {
             ca: Some(ca),
@@ -265,15 +265,23 @@ mod tests {
         let address = Address::parse(&format!("https://localhost:{port}")).unwrap();
         let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let tls = Tls::new(&files, "h2").unwrap();
-        let mut secured = tls.wrap(&address, socket).await.unwrap();
-        // It has hung up by now, and nothing was read of what it said.
-        server.await.unwrap();
-        let error = loop {
-            match secured.write_all(b"dear ada").await {
-                Ok(()) => tokio::task::yield_now().await,
-                Err(error) => break error,
-            }
+        let mut secured = tls.wrap(&address, Socket::new(socket)).await.unwrap();
+        secured.write_all(b"dear ada").await.unwrap();
+        wrote.send(()).unwrap();
+        server.join().unwrap();
+        secured
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_refused_while_it_sends_is_told_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut secured = refused(dir.path()).await;
+        let mut answer = Vec::new();
+        let exchange = async {
+            secured.write_all(b"are you there?").await?;
+            secured.read_to_end(&mut answer).await
         };
+        let error = exchange.await.unwrap_err();
         assert!(error.to_string().contains("--client-cert"), "{error}");
         let told = secured.ending.get().unwrap();
         assert!(told.contains("--client-cert"), "{told}");

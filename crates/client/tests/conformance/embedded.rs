@@ -12,7 +12,7 @@ use auxo_embedded::{Embedded, Options};
 use crate::served::{Over, Served};
 
 async fn make(over: Over) -> Bench {
-    bench(over, SimDisk::new(), ManualClock::at(1_700_000_000_000))
+    bench(over, SimDisk::new(), ManualClock::at(1_760_000_000_000))
 }
 
 /// Small segments, so that sealing, checkpoints and compaction happen in every test.

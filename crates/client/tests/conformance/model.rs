@@ -8,7 +8,7 @@ use auxo_core::clock::ManualClock;
 use crate::served::{Over, Served};
 
 async fn make(over: Over) -> Bench {
-    let clock = ManualClock::at(1_700_000_000_000);
+    let clock = ManualClock::at(1_760_000_000_000);
     let engine = Arc::new(ModelEngine::new(clock.clone()));
     Bench {
         engine: Served::new(over, engine, clock.clone()).client,

@@ -25,7 +25,7 @@ fn keeps_the_contract(over: Over) {
     let make = async || {
         stores.set(stores.get() + 1);
         let url = redis.url(&format!("?durability=none&prefix=s{}", stores.get()));
-        let clock = ManualClock::at(1_700_000_000_000);
+        let clock = ManualClock::at(1_760_000_000_000);
         let options = Options {
             clock: Some(clock.clone()),
         };

@@ -136,7 +136,9 @@ pub(super) struct Cases {
     pub jobs: BTreeMap<JobId, Case>,
     /// Where lease calls without a known answer were invoked, in order: each may have taken a job unseen.
     pub unseen: Vec<Place>,
-    /// How many jobs these calls had asked for.
+    /// How many leases may have gone unseen besides, see [`super::Rules`].
+    pub dropped: u64,
+    /// How many jobs these calls had asked for, and those leases.
     pub unseen_room: u64,
     /// The pushes without a known answer, by their keys.
     pub open_keys: HashMap<String, Vec<usize>>,
@@ -148,9 +150,9 @@ pub(super) struct Cases {
 }
 
 impl Cases {
-    /// How many lease calls that were invoked before this place may have taken a job unseen.
+    /// How many leases of one job that nobody saw there can have been before this place.
     pub fn unseen_before(&self, place: Place) -> u64 {
-        self.unseen.partition_point(|invoked| *invoked < place) as u64
+        self.unseen.partition_point(|invoked| *invoked < place) as u64 + self.dropped
     }
 
     /// How many leases of a job nobody saw, by its attempts.

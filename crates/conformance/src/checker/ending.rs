@@ -78,7 +78,7 @@ fn last_attempt(judge: &mut Judge<'_>, found: &Found) {
     let seen = seen.unwrap_or(0);
     let cut = last.is_some_and(|lease| lease.epoch < judge.cases.epochs);
     let skipped = u64::from(attempt.saturating_sub(seen));
-    if (attempt < seen && !cut) || skipped > judge.cases.unseen.len() as u64 {
+    if (attempt < seen && !cut) || skipped > judge.cases.unseen.len() as u64 + judge.cases.dropped {
         judge.broken(
             Kind::Attempts,
             format!("ended with {attempt} attempts, but attempt {seen} was the last seen"),
@@ -208,7 +208,7 @@ pub(super) fn unseen_leases(cases: &Cases) -> Option<Anomaly> {
         kind: Kind::Attempts,
         job: None,
         what: format!(
-            "{skipped} leases were counted that nobody saw, but unanswered calls asked for {} jobs only",
+            "{skipped} leases were counted that nobody saw, but only {} can have been",
             cases.unseen_room
         ),
     })

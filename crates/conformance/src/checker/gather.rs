@@ -17,7 +17,11 @@ struct Call<'a> {
 }
 
 pub(super) fn gather(history: &History, end: &FinalState, rules: &Rules) -> Cases {
-    let mut cases = Cases::default();
+    let mut cases = Cases {
+        dropped: rules.dropped,
+        unseen_room: rules.dropped,
+        ..Cases::default()
+    };
     let cuts = power_cuts(history, rules, &mut cases);
     let epoch = |place: Place| cuts.partition_point(|cut| *cut <= place);
     let mut ends = Vec::new();

@@ -4,7 +4,7 @@
 //! time. Whoever was lent another job of the same queue in between, by a call that ended before, and one that is less urgent,
 //! or that was pushed later and is no more urgent, should have been lent this one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use auxo_core::{JobId, State};
 
@@ -26,12 +26,25 @@ pub(super) fn check(cases: &Cases) -> Vec<Anomaly> {
     if cases.epochs > 0 {
         return Vec::new();
     }
-    let waits = waits(cases);
+    // A job whose lease was dropped seems to wait meanwhile: of so many nothing is sure.
+    let mut unsure = BTreeSet::new();
+    loop {
+        let (anomalies, waited) = overtakings(cases, &unsure);
+        unsure.extend(waited);
+        if anomalies.is_empty() || unsure.len() as u64 > cases.dropped {
+            return anomalies;
+        }
+    }
+}
+
+/// What was lent out of order, and the jobs that waited meanwhile, as far as that is sure.
+fn overtakings(cases: &Cases, unsure: &BTreeSet<JobId>) -> (Vec<Anomaly>, BTreeSet<JobId>) {
+    let waits = waits(cases, unsure);
     let mut priorities: HashMap<&str, Vec<u32>> = HashMap::new();
     for (queue, priority) in waits.keys() {
         priorities.entry(queue).or_default().push(*priority);
     }
-    let mut anomalies = Vec::new();
+    let (mut anomalies, mut waited) = (Vec::new(), BTreeSet::new());
     for (id, case) in &cases.jobs {
         let Some(push) = plain_push(cases, case) else {
             continue;
@@ -52,26 +65,25 @@ pub(super) fn check(cases: &Cases) -> Vec<Anomaly> {
             let waits = waits.get(&(queue, priority))?;
             longest(waits, push.span.invoked).filter(|wait| wait.until > lease.received)
         });
-        let what = match (passed_over, overtaken) {
-            (Some(wait), _) => format!("was lent while job {}, more urgent, waited", wait.job),
-            (None, Some(wait)) => {
-                format!("was lent while job {}, pushed before it, waited", wait.job)
-            }
+        let (job, why) = match (passed_over, overtaken) {
+            (Some(wait), _) => (wait.job, "more urgent"),
+            (None, Some(wait)) => (wait.job, "pushed before it"),
             (None, None) => continue,
         };
+        waited.insert(job);
         anomalies.push(Anomaly {
             kind: Kind::Order,
             job: Some(*id),
-            what,
+            what: format!("was lent while job {job}, {why}, waited"),
         });
     }
-    anomalies
+    (anomalies, waited)
 }
 
 /// All sure waits of each line, by their beginnings. Each entry is, of all that begin no later, the one that ends last.
-fn waits(cases: &Cases) -> HashMap<Line<'_>, Vec<Wait>> {
-    let mut waits: HashMap<Line<'_>, Vec<Wait>> = HashMap::new();
-    for (id, case) in &cases.jobs {
+fn waits<'a>(cases: &'a Cases, unsure: &BTreeSet<JobId>) -> HashMap<Line<'a>, Vec<Wait>> {
+    let mut waits: HashMap<Line<'a>, Vec<Wait>> = HashMap::new();
+    for (id, case) in cases.jobs.iter().filter(|(id, _)| !unsure.contains(id)) {
         let Some(push) = plain_push(cases, case) else {
             continue;
         };

@@ -12,9 +12,9 @@ use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
 use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passages};
-use auxo_core::queue::QueueInfo;
+use auxo_core::queue::{Books, QueueInfo};
 use auxo_core::time::{Now, Timestamp};
-use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, Token};
+use auxo_core::{Code, Error, JobId, NewJob, QueueName, Result, Token, refusal};
 use tokio::sync::{broadcast, oneshot};
 
 use super::{Mint, Model};
@@ -49,22 +49,29 @@ struct Waiter {
 }
 
 /// Counts ids and tokens; rolls no dice.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Counter {
-    last: Option<JobId>,
+    last: JobId,
     leases: u64,
 }
 
+impl Counter {
+    fn new() -> Counter {
+        Counter {
+            last: JobId(0),
+            leases: 0,
+        }
+    }
+}
+
 impl Mint for Counter {
-    fn id(&mut self, now: Now) -> JobId {
-        let first = JobId::first_at(now.steady, 0);
-        let id = self.last.map_or(first, |last| last.next().max(first));
-        self.last = Some(id);
-        id
+    fn id(&mut self, _queue: &QueueName, now: Now) -> JobId {
+        self.last = self.last.after(now.steady);
+        self.last
     }
 
     fn known(&mut self, id: JobId) {
-        self.last = self.last.max(Some(id));
+        self.last = self.last.max(id);
     }
 
     fn token(&mut self, job: JobId) -> Token {
@@ -84,7 +91,14 @@ impl Mint for Counter {
 impl ModelEngine {
     /// An empty engine that lives by this clock.
     pub fn new(clock: Arc<ManualClock>) -> ModelEngine {
-        ModelEngine::with(clock, Model::new(), Counter::default())
+        ModelEngine::with(clock, Model::new(), Counter::new())
+    }
+
+    /// An empty engine that has so many queues at most.
+    pub fn with_queues(clock: Arc<ManualClock>, most: usize) -> ModelEngine {
+        let mut model = Model::new();
+        model.limit_queues(most);
+        ModelEngine::with(clock, model, Counter::new())
     }
 
     /// An engine that goes on with what this one has stored.
@@ -93,6 +107,7 @@ impl ModelEngine {
         let (mut model, mint) = (inside.model.clone(), inside.mint.clone());
         drop(inside);
         model.restart();
+        model.use_all(self.room.clock.now());
         ModelEngine::with(self.room.clock.clone(), model, mint)
     }
 
@@ -142,6 +157,7 @@ impl ModelEngine {
         if inside.closed {
             return Err(closed());
         }
+        inside.note_waits(self.room.clock.now());
         let Inside { model, mint, .. } = &mut *inside;
         let answer = call(model, self.room.clock.now(), mint);
         self.room.serve(&mut inside);
@@ -156,6 +172,7 @@ impl Room {
 
     fn serve(&self, inside: &mut Inside) {
         let now = self.clock.now();
+        inside.note_waits(now);
         let Inside {
             model,
             mint,
@@ -180,10 +197,19 @@ impl Room {
                 give_back(model, mint, now, unwanted);
             }
         }
-        for notice in model.take_notices() {
+        inside.note_waits(now);
+        for notice in inside.model.take_notices() {
             // Nobody watching is no error.
             let _ = self.watchers.send(notice);
         }
+    }
+}
+
+impl Inside {
+    fn note_waits(&mut self, now: Now) {
+        let waiters = self.waiters.values();
+        let queues = waiters.flat_map(|waiter| waiter.ask.queues.iter().cloned());
+        self.model.set_awaited(queues.collect(), now);
     }
 }
 
@@ -213,6 +239,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut inside = self.room.lock();
         inside.waiters.remove(&self.ticket);
+        inside.note_waits(self.room.clock.now());
         if let Ok(Ok(unread)) = self.answer.try_recv() {
             let Inside { model, mint, .. } = &mut *inside;
             give_back(model, mint, self.room.clock.now(), unread);
@@ -237,6 +264,11 @@ impl Engine for ModelEngine {
             inside.tickets += 1;
             let ticket = inside.tickets;
             let now = self.room.clock.now();
+            let Inside { model, mint, .. } = &mut *inside;
+            let hold = model.hold(&ask, now, mint);
+            if let (Some(hold), Some(named)) = (hold, ask.job) {
+                return Err(refusal::held_back(named.id, hold));
+            }
             let until = now.steady.plus(ask.wait);
             inside.model.called(&ask, now);
             let waiter = Waiter { ask, until, answer };
@@ -279,6 +311,10 @@ impl Engine for ModelEngine {
             info.waiting = inside.waiters.values().filter(waits).count() as u64;
         }
         Ok(infos)
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        self.ask(|model, now, mint| model.forgotten(now, mint))
     }
 
     async fn change(&self, change: Change) -> Result<()> {

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use auxo_core::engine::{Ask, Extend, Extended, Outcome, Pick, Retry, Settle, Settled};
+use auxo_core::bucket::Bucket;
+use auxo_core::engine::{
+    Ask, Extend, Extended, Holds, NamedJob, Outcome, Pick, Retry, Settle, Settled,
+};
 use auxo_core::job::{DeadReason, Leased};
 use auxo_core::life::{Event, State};
+use auxo_core::refusal::Hold;
 use auxo_core::retry::{self, Verdict};
 use auxo_core::time::{Now, When};
 use auxo_core::{Code, Error, JobId, QueueName, Result, Token};
@@ -16,6 +20,7 @@ use super::{Mint, Model, nobody};
 impl Model {
     /// Lends the first due jobs of the queue that the call picks; never waits.
     pub fn lease(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Vec<Leased> {
+        self.advance(now, mint);
         self.called(ask, now);
         self.offer(ask, now, mint)
     }
@@ -25,6 +30,7 @@ impl Model {
         for queue in &ask.queues {
             if let Some(line) = self.lines.get_mut(queue) {
                 line.asked = Some(now.wall);
+                line.used = now.steady;
             }
         }
     }
@@ -32,7 +38,7 @@ impl Model {
     /// Lends to a call, which may have waited, what there is for it now.
     pub fn offer(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Vec<Leased> {
         self.advance(now, mint);
-        if let Some(id) = ask.job {
+        if let Some(NamedJob { id, .. }) = ask.job {
             let ready = self.made_ready(id, now);
             return Vec::from_iter(ready.then(|| self.lend(id, ask, now, mint)));
         }
@@ -42,6 +48,38 @@ impl Model {
         };
         let lend = |id| self.lend(id, ask, now, mint);
         chosen.into_iter().map(lend).collect()
+    }
+
+    /// What holds back the job that a call names, if the call heeds that.
+    pub fn hold(&mut self, ask: &Ask, now: Now, mint: &mut dyn Mint) -> Option<Hold> {
+        self.advance(now, mint);
+        let named = ask.job.filter(|named| named.holds == Holds::Respect)?;
+        let job = self.jobs.get(&named.id)?;
+        match (job.state(now), &job.phase) {
+            (State::Ready, _) => {}
+            (State::Scheduled, _) => return Some(Hold::NotDue),
+            (_, Phase::Dead { reason, .. }) if *reason != DeadReason::Expired => {
+                return Some(Hold::Dead);
+            }
+            _ => return None,
+        }
+        let queue = job.queue.clone();
+        let leased = self.stored(&queue).filter(|job| job.lease().is_some());
+        let leased = leased.count() as u64;
+        let line = self.line(&queue);
+        let is_full = line
+            .config
+            .max_leased
+            .is_some_and(|most| leased >= most.into());
+        if line.config.holds_back(now.wall) {
+            Some(Hold::Paused)
+        } else if is_full {
+            Some(Hold::MaxLeased)
+        } else if line.tokens(now) == 0 {
+            Some(Hold::Rate)
+        } else {
+            None
+        }
     }
 
     /// What the first queue that has any gives.
@@ -112,7 +150,9 @@ impl Model {
         let line = self.line(&queue);
         line.turn += 1;
         line.turns.insert(group, line.turn);
-        if let (Some(rate), Some(bucket)) = (line.config.rate, &mut line.bucket) {
+        if let Some(rate) = line.config.rate {
+            let full = Bucket::full(rate, now.steady);
+            let bucket = line.bucket.get_or_insert(full);
             bucket.take(rate, now.steady, 1);
         }
         let deadline = now.steady.plus(length);

@@ -5,9 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use auxo_core::engine::Cursor;
 use auxo_core::job::DeadReason;
 use auxo_core::life::State;
-use auxo_core::passage::{
-    Adopted, Adoption, Departure, Leaving, Passage, Passages, Step, may_keep,
-};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step};
 use auxo_core::time::{Base, Due, Now, Timestamp};
 use auxo_core::{Error, JobId, QueueName, Result, refusal};
 
@@ -174,7 +172,7 @@ impl Model {
             let id = passage.job.id;
             let free = !self.jobs.contains_key(&id) && !taken.contains(&id);
             taken.push(id);
-            free && may_keep(id, now.wall)
+            free && id.may_keep(now.wall)
         });
         own.collect()
     }
@@ -204,7 +202,7 @@ impl Model {
         }
         let id = match own {
             true => passage.job.id,
-            false => mint.id(now),
+            false => mint.id(queue, now),
         };
         mint.known(id);
         let record = record(id, queue, passage, now);

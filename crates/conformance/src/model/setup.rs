@@ -15,7 +15,9 @@ impl Model {
         let missing = || Error::new(Code::NotFound, "there is no such thing to remove");
         match change {
             Change::Queue(name, config) => {
+                self.make_line(&name, now)?;
                 let line = self.line(&name);
+                line.used = now.steady;
                 if line.config.rate != config.rate {
                     line.bucket = None;
                 }
@@ -108,6 +110,7 @@ impl Model {
         Audit {
             problems: problems.collect(),
             jobs: self.jobs.len() as u64,
+            forgotten: self.forgotten,
             queues,
         }
     }

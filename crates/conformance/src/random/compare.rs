@@ -68,6 +68,7 @@ impl Pair {
         let model = self.model.audit(self.bench.now(), &mut self.mint);
         same("audit", &engine.problems, &Vec::new())?;
         same("audit", engine.queues, model.queues)?;
+        same("audit", engine.forgotten, model.forgotten)?;
         let mut engine = self.bench.all(Filter::default(), 1000).await;
         let query = Query {
             limit: u32::MAX,

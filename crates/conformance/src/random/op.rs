@@ -32,7 +32,7 @@ pub enum Op {
         ttr: Option<Duration>,
     },
     /// A lease call that names a job.
-    LeaseJob(Pick),
+    LeaseJob(Pick, engine::Holds),
     /// A lease call that waits.
     Wait {
         /// The queues, by number.
@@ -203,7 +203,10 @@ impl Dice {
     fn op(&mut self, restarts: bool) -> Op {
         match self.below(100) {
             0..23 => Op::Push(self.some(3, Dice::draft)),
-            23..25 => Op::LeaseJob(self.pick()),
+            23..25 => Op::LeaseJob(
+                self.pick(),
+                self.of(&[engine::Holds::Respect, engine::Holds::Bypass]),
+            ),
             25..43 => Op::Lease {
                 queues: self.some(3, Dice::queue),
                 pick: self.of(&engine::Pick::ALL),
@@ -241,7 +244,7 @@ impl Dice {
                 )
             }
             76 => Op::FindKey(self.queue(), self.below(3) as u8),
-            77..80 => Op::Configure(self.queue(), self.config(restarts)),
+            77..80 => Op::Configure(self.queue(), self.config()),
             80 => Op::Subscribe(self.below(3) as u8, self.queue()),
             81 if self.one_in(2) => Op::Unsubscribe(self.below(3) as u8),
             81 => Op::Publish(Box::new(Draft {
@@ -402,8 +405,7 @@ impl Dice {
         }
     }
 
-    /// Rates only where there are no restarts: a bucket may be full again after one.
-    fn config(&mut self, restarts: bool) -> QueueConfig {
+    fn config(&mut self) -> QueueConfig {
         if self.one_in(2) {
             return QueueConfig::default();
         }
@@ -414,10 +416,7 @@ impl Dice {
             max_jobs: self.maybe(3, |dice| 1 + dice.below(12)),
             max_bytes: self.maybe(3, |dice| 10 + dice.below(60)),
             max_leased: self.maybe(3, |dice| 1 + dice.below(3) as u32),
-            rate: match restarts {
-                true => None,
-                false => self.maybe(3, Dice::rate),
-            },
+            rate: self.maybe(3, Dice::rate),
             fair: false,
             shards: None,
         }

@@ -9,7 +9,7 @@ use auxo_core::queue::QueueConfig;
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::time::{Now, Timestamp, When};
 use auxo_core::topic::Subscription;
-use auxo_core::{JobId, NewJob, QueueName, Result, State, Token};
+use auxo_core::{JobId, NewJob, QueueName, Result, State, Token, refusal};
 use tokio::task::JoinHandle;
 
 use super::op::{Draft, Moment, Op, Pick, QUEUES, key_name};
@@ -41,16 +41,21 @@ struct Waiter {
 /// Names jobs as the engine did. Tokens are made up, and put right as soon as the engine's are known.
 #[derive(Default)]
 pub(super) struct Fed {
-    ids: VecDeque<JobId>,
+    /// What comes next, of this queue or of any.
+    ids: VecDeque<(Option<QueueName>, JobId)>,
     made_up: u64,
 }
 
 impl Mint for Fed {
-    fn id(&mut self, _now: Now) -> JobId {
+    fn id(&mut self, queue: &QueueName, _now: Now) -> JobId {
         self.made_up += 1;
+        // Where there are several shards, ids tell the order of jobs of one queue only.
+        let fits = |of: &Option<QueueName>| of.as_ref().is_none_or(|of| of == queue);
+        let next = self.ids.iter().position(|(of, _)| fits(of));
         // A job that the engine does not have: the comparison that follows tells.
         let unknown = JobId(u64::MAX - self.made_up);
-        self.ids.pop_front().unwrap_or(unknown)
+        next.and_then(|at| self.ids.remove(at))
+            .map_or(unknown, |(_, id)| id)
     }
 
     fn token(&mut self, job: JobId) -> Token {
@@ -113,7 +118,7 @@ impl Pair {
                 };
                 self.lease(ask).await
             }
-            Op::LeaseJob(pick) => self.lease_job(*pick).await,
+            Op::LeaseJob(pick, holds) => self.lease_job(*pick, *holds).await,
             Op::Wait {
                 queues,
                 pick,
@@ -187,13 +192,21 @@ impl Pair {
         if self.model.ticks_at(self.now()) {
             let known: BTreeSet<JobId> = self.model.job_ids().into_iter().collect();
             let listed = self.bench.all(Filter::default(), 1000).await;
-            let listed = listed.into_iter().map(|job| job.id);
-            let mut new: Vec<JobId> = listed.filter(|id| !known.contains(id)).collect();
+            let new = listed.into_iter().filter(|job| !known.contains(&job.id));
+            let mut new: Vec<_> = new.map(|job| (Some(job.queue), job.id)).collect();
             new.sort();
             self.mint.ids = new.into();
         }
+        self.note_waits();
         self.model.advance(self.now(), &mut self.mint);
         Ok(())
+    }
+
+    /// Tells the model which queues are waited for.
+    fn note_waits(&mut self) {
+        let waiters = self.waiters.iter();
+        let queues = waiters.flat_map(|waiter| waiter.ask.queues.iter().cloned());
+        self.model.set_awaited(queues.collect(), self.bench.now());
     }
 
     fn new_job(&self, draft: &Draft) -> NewJob {
@@ -222,7 +235,7 @@ impl Pair {
 
     fn name_new<'a>(&mut self, pushed: impl Iterator<Item = &'a Pushed>) {
         let new = pushed.filter(|pushed| pushed.how == Accepted::New);
-        self.mint.ids = new.map(|pushed| pushed.id).collect();
+        self.mint.ids = new.map(|pushed| (None, pushed.id)).collect();
     }
 
     async fn publish(&mut self, draft: &Draft) -> Verdict {
@@ -249,15 +262,25 @@ impl Pair {
         self.lent("lease", engine, model)
     }
 
-    async fn lease_job(&mut self, pick: Pick) -> Verdict {
+    async fn lease_job(&mut self, pick: Pick, holds: Holds) -> Verdict {
         let id = self.id(pick);
         let ask = Ask {
-            job: Some(id),
+            job: Some(NamedJob { id, holds }),
             ..asking(&[], 1, Duration::ZERO)
         };
-        let engine = self.bench.engine.lease(ask.clone()).await.map_err(failed)?;
-        let model = self.model.lease(&ask, self.bench.now(), &mut self.mint);
-        self.lent("lease of a named job", engine, model)?;
+        let engine = self.bench.engine.lease(ask.clone()).await;
+        let hold = self.model.hold(&ask, self.bench.now(), &mut self.mint);
+        if let Some(hold) = hold {
+            let refused = engine.map(|leased| leased.len());
+            same(
+                "refused lease of a named job",
+                refused,
+                Err(refusal::held_back(id, hold)),
+            )?;
+        } else {
+            let model = self.model.lease(&ask, self.bench.now(), &mut self.mint);
+            self.lent("lease of a named job", engine.map_err(failed)?, model)?;
+        }
         self.serve().await?;
         self.compare_job(id).await
     }
@@ -295,6 +318,7 @@ impl Pair {
             task,
         };
         self.waiters.push(waiter);
+        self.note_waits();
         self.serve().await?;
         self.compare_all_waiting(&ask.queues).await
     }
@@ -307,6 +331,7 @@ impl Pair {
         waiter.task.abort();
         // Whether it ended before it was dropped shows in the count.
         let _ = waiter.task.await;
+        self.note_waits();
         self.compare_all_waiting(&waiter.ask.queues).await
     }
 
@@ -344,6 +369,7 @@ impl Pair {
             let engine = engine.map_err(failed)?;
             self.lent("the answer to a lease that waited", engine, model)?;
         }
+        self.note_waits();
         Ok(())
     }
 
@@ -503,11 +529,15 @@ impl Pair {
             waiter.task.abort();
             let _ = waiter.task.await;
         }
+        self.note_waits();
         for info in self.model.queues(None, self.bench.now(), &mut self.mint) {
             self.compare_waiting(&info.name).await?;
         }
         self.bench = self.bench.reopen().await;
         self.model.restart();
+        if self.bench.steady {
+            self.model.use_all(self.bench.now());
+        }
         self.compare_all().await
     }
 

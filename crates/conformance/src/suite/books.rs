@@ -174,12 +174,19 @@ pub async fn watchers_are_told_of_every_transition(t: &Bench) {
 pub async fn a_closed_engine_is_unavailable(t: &Bench) {
     t.push(plain()).await;
     assert_eq!(t.engine.health(), Ok(()));
+    assert_eq!(t.engine.outages(), []);
     t.engine.close().await.unwrap();
     assert_eq!(code(t.engine.health()), Code::Unavailable);
+    assert_eq!(
+        t.engine.outages(),
+        [],
+        "where nothing works, nothing else is missing"
+    );
     assert_eq!(code(t.try_push(&queue(), plain()).await), Code::Unavailable);
     let ask = asking(&[queue()], 1, secs(60));
     assert_eq!(code(t.engine.lease(ask).await), Code::Unavailable);
     assert_eq!(code(t.engine.queues(None).await), Code::Unavailable);
+    assert_eq!(code(t.engine.reachable_queues().await), Code::Unavailable);
 }
 
 /// A job that is given back again and again leaves books that balance.

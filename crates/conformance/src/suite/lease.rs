@@ -1,10 +1,10 @@
 //! The temporary sole right to a job.
 
-use auxo_core::engine::{Ask, Extend};
+use auxo_core::engine::{Ask, Extend, Holds, NamedJob};
 use auxo_core::job::{DeadReason, Leased, Ttl};
 use auxo_core::life::Event;
 use auxo_core::queue::QueueConfig;
-use auxo_core::{Code, JobId, JobSpec, State, Token};
+use auxo_core::{Code, JobId, JobSpec, Result, State, Token};
 
 use crate::bench::*;
 
@@ -54,12 +54,16 @@ pub async fn a_lease_length_can_be_asked_for(t: &Bench) {
     assert_eq!(t.state(id).await, Some(State::Ready));
 }
 
-async fn lease_job(t: &Bench, id: JobId) -> Option<Leased> {
+pub(super) async fn lease_named(t: &Bench, id: JobId, holds: Holds) -> Result<Option<Leased>> {
     let ask = Ask {
-        job: Some(id),
+        job: Some(NamedJob { id, holds }),
         ..asking(&[], 1, ms(0))
     };
-    t.engine.lease(ask).await.unwrap().pop()
+    t.engine.lease(ask).await.map(|mut leased| leased.pop())
+}
+
+async fn lease_job(t: &Bench, id: JobId) -> Option<Leased> {
+    lease_named(t, id, Holds::Bypass).await.unwrap()
 }
 
 /// A job can be leased by its name, whoever stands before it in line.

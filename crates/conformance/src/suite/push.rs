@@ -81,6 +81,18 @@ pub async fn ids_rise_with_every_push(t: &Bench) {
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
 }
 
+/// A program that keeps numbers as doubles gives back the id that it got; and ids say when they were given.
+pub async fn ids_are_numbers_that_javascript_can_hold(t: &Bench) {
+    let decade = secs(10 * 365 * 24 * 60 * 60);
+    for _ in 0..5 {
+        for id in t.push_many(3, plain()).await {
+            assert!(id.0 < 1 << 53, "{id}");
+            assert_eq!(id.at(), t.wall());
+        }
+        t.pass(decade);
+    }
+}
+
 /// More jobs in one millisecond than an id has room for still get ids of their own.
 pub async fn ids_rise_in_a_crowded_millisecond(t: &Bench) {
     let mut ids: Vec<JobId> = Vec::new();

@@ -3,7 +3,7 @@
 use auxo_core::engine::{Action, Change, Extend, Filter};
 use auxo_core::job::{DeadReason, Job, OnDuplicate, Ttl};
 use auxo_core::passage::Step;
-use auxo_core::queue::QueueConfig;
+use auxo_core::queue::{QueueConfig, Rate};
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::time::When;
 use auxo_core::topic::{Pattern, Subscription};
@@ -388,6 +388,34 @@ pub async fn a_move_goes_on_after_a_restart(t: &Bench) {
     t.check_books().await;
 }
 
+/// A restart gives a queue no second burst, whether its jobs are leased or handed out at most once.
+pub async fn what_a_rate_has_left_survives(t: &Bench) {
+    t.configure(QueueConfig {
+        rate: Some(Rate {
+            count: 1,
+            per: secs(10),
+            burst: 4,
+        }),
+        ..QueueConfig::default()
+    })
+    .await;
+    let once = JobSpec {
+        ttr: secs(0),
+        ..plain()
+    };
+    t.push_many(2, once).await;
+    t.push_many(10, plain()).await;
+    assert_eq!(t.order(3).await.len(), 3);
+    let t = t.reopen().await;
+    assert_eq!(t.order(10).await.len(), 1);
+    t.pass(ms(9_999));
+    let t = t.reopen().await;
+    assert!(t.idle().await);
+    t.pass(ms(1));
+    assert_eq!(t.order(10).await.len(), 1);
+    t.check_books().await;
+}
+
 /// Jobs of all states in two queues.
 async fn populate(t: &Bench) {
     for queue in ["a", "b"].map(named) {
@@ -439,4 +467,47 @@ fn schedule(name: &str) -> Schedule {
         next: None,
         last: None,
     }
+}
+
+/// What was forgotten stays so, with its books; a queue that came after it is another one, with jobs of its own.
+pub async fn the_books_of_forgotten_queues_survive(t: &Bench) {
+    for name in ["a", "b", "c"] {
+        t.use_up(&named(name)).await;
+    }
+    t.push_to(&named("kept"), plain()).await;
+    t.pass(secs(3600));
+    let before = t.forgotten().await;
+    assert_eq!((before.accepted, before.done), (3, 3));
+    let config = QueueConfig {
+        fair: true,
+        ..QueueConfig::default()
+    };
+    t.change(Change::Queue(named("d"), config)).await;
+    t.push_to(&named("d"), keyed("k", OnDuplicate::Reject))
+        .await;
+    t.push_to(&named("a"), plain()).await;
+    let t = t.reopen().await;
+    assert_eq!(t.forgotten().await, before);
+    let names = t.engine.queues(None).await.unwrap();
+    let names: Vec<String> = names.iter().map(|info| info.name.to_string()).collect();
+    assert_eq!(names, ["a", "d", "kept"]);
+    assert_eq!(t.info_of(&named("a")).await.books.accepted, 1);
+    let d = t.info_of(&named("d")).await;
+    assert!(d.config.fair && d.counts.ready == 1, "{d:?}");
+    let again = keyed("k", OnDuplicate::Reject);
+    let taken = t.try_push(&named("d"), again).await;
+    assert_eq!(code(taken), Code::DuplicateKey);
+    for name in ["a", "d", "kept"] {
+        let leased = t.take_from(&[named(name)], 2).await;
+        assert_eq!(leased.len(), 1, "{name}");
+        t.settle(leased[0].token, ack()).await;
+    }
+    t.check_books().await;
+    let t = t.reopen().await;
+    assert_eq!(t.forgotten().await, before);
+    t.pass(secs(3600));
+    // The key of one of them is still held.
+    assert_eq!(t.engine.queues(None).await.unwrap().len(), 1);
+    assert_eq!(t.forgotten().await.accepted, 5);
+    t.check_books().await;
 }

@@ -1,6 +1,6 @@
 //! The rule about who is first. H9
 
-use auxo_conformance::checker::Kind;
+use auxo_conformance::checker::{Kind, Rules, check};
 use auxo_conformance::history::Op;
 use auxo_core::State;
 
@@ -30,6 +30,27 @@ fn who_was_first_and_is_still_there_was_passed_over_too() {
     s.pushed_to("q", 3, 1).pushed_to("q", 3, 2);
     s.leased(2, 1, 1, 10).settled(Op::Ack, 2, 1);
     s.expect(&s.check(&[found(1, State::Ready, 0)]), Kind::Order, 2);
+}
+
+#[test]
+fn as_many_jobs_may_seem_to_wait_as_leases_were_dropped() {
+    let mut s = Story::default();
+    s.pushed_to("q", 3, 1).pushed_to("q", 3, 2);
+    s.pushed_to("q", 3, 3).pushed_to("q", 3, 4);
+    for (job, lease) in [(3, 1), (4, 2), (1, 3), (2, 4)] {
+        s.leased(job, lease, 1, 10).settled(Op::Ack, job, lease);
+    }
+    let is_out_of_order = |dropped| {
+        let rules = Rules {
+            dropped,
+            min_accepted: 0,
+            ..Rules::default()
+        };
+        check(&s.history, &end(&[]), &rules).has(Kind::Order)
+    };
+    assert!(is_out_of_order(0));
+    assert!(is_out_of_order(1));
+    assert!(!is_out_of_order(2));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use self::answers::{
 };
 pub(super) use self::job::job_of;
 pub use self::job::{job, leases, page};
-pub use self::setup::{audit, queue, queues, schedules, subscriptions};
+pub use self::setup::{audit, forgotten, queue, queues, schedules, subscriptions};
 
 /// More than a server puts into one answer; keeps a hostile one small in memory.
 const MOST_ITEMS: usize = 10_000_000;

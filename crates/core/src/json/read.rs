@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::fields::{
     Fields, Null, boolean, duration, each, f64, list_of, parsed, string, texts, time, u32, word,
 };
-use crate::engine::{Ask, Extend, Outcome, Retry, Settle};
+use crate::engine::{Ask, Extend, Holds, NamedJob, Outcome, Retry, Settle};
 use crate::error::Result;
 use crate::id::Token;
 use crate::job::{Backoff, DEFAULT_KEY_WINDOW, Jitter, JobSpec, Key, OnDuplicate, QueueName, Ttl};
@@ -273,7 +273,10 @@ pub fn ask(body: &[u8]) -> Result<Ask> {
             Some(_) => fields.get("queues", queues)?.unwrap_or_default(),
             None => fields.need("queues", queues)?,
         },
-        job,
+        job: job.map(|id| NamedJob {
+            id,
+            holds: Holds::Respect,
+        }),
         pick: fields.get("pick", parsed)?.unwrap_or_default(),
         max: fields.get("max", u32)?.unwrap_or(1),
         wait: fields.get("wait", duration)?.unwrap_or_default(),

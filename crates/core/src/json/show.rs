@@ -18,7 +18,7 @@ use crate::text;
 use crate::time::{Timestamp, When};
 
 pub use self::answers::{error, explanation, extended, notice, pushed, results, settled, steered};
-pub use self::setup::{audit, queue, queue_config, schedule, subscription};
+pub use self::setup::{audit, books, outage, queue, queue_config, schedule, subscription};
 
 /// Anything that prints itself, as a JSON text.
 struct Text<T>(T);

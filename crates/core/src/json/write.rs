@@ -61,7 +61,7 @@ pub fn ask(ask: &Ask) -> Value {
         "worker": Arc::as_ref(&ask.worker),
     });
     if let Some(job) = ask.job {
-        out["job"] = job.to_string().into();
+        out["job"] = job.id.to_string().into();
     }
     if ask.pick != Pick::First {
         out["pick"] = ask.pick.as_str().into();

@@ -15,15 +15,16 @@ use rustix::io::Errno;
 
 use super::{Disk, DiskFile};
 
-/// The file whose lock says that a process has the directory open. It holds that process's id.
+/// The file that holds the id of the process that has the directory open. That process has it locked.
 const LOCK: &str = "lock";
 
 /// A directory of the operating system, held by this process alone until it is dropped.
 #[derive(Debug)]
 pub struct RealDisk {
     path: PathBuf,
+    /// Locked as long as it is open.
     dir: File,
-    // Never read: the lock lasts as long as the open file.
+    // Never read: it is locked as long as it is open.
     _lock: File,
 }
 
@@ -95,7 +96,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Refuses a name that would leave the directory, or take the lock away.
+/// Refuses a name that would leave the directory, or that says who has it.
 fn checked(name: &str) -> io::Result<&str> {
     if matches!(name, "" | "." | ".." | LOCK) || name.contains(['/', '\0']) {
         let what = format!("{name:?} is not a name for a data file");
@@ -143,23 +144,30 @@ fn open_writable(path: &Path) -> io::Result<File> {
     Ok(File::from(dir))
 }
 
+/// Locks the directory itself, because a file in it could be removed, and the next process would lock another one. Locks the file
+/// as well: NFS tells no other host of the lock of a directory.
 fn lock(path: &Path, dir: &File) -> Result<File, Error> {
+    lock_one(path, dir, dir)?;
     let mut file = open_at(dir, LOCK, OFlags::CREATE).map_err(|error| refusal(path, &error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(in_use(path, &file)),
-        Err(TryLockError::Error(error)) => return Err(refusal(path, &error)),
-    }
-    // A courtesy to whoever is refused: a full disk must not keep the store from opening.
+    lock_one(path, dir, &file)?;
+    // A courtesy to a process that is refused: a full disk must not keep the store from opening.
     let _ = file
         .set_len(0)
         .and_then(|()| write!(file, "{}", std::process::id()));
     Ok(file)
 }
 
-fn in_use(path: &Path, lock: &File) -> Error {
+fn lock_one(path: &Path, dir: &File, file: &File) -> Result<(), Error> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => in_use(path, dir),
+        TryLockError::Error(error) => refusal(path, &error),
+    })
+}
+
+fn in_use(path: &Path, dir: &File) -> Error {
     let mut bytes = [0; 20];
-    let read = lock.read_at(&mut bytes, 0).unwrap_or(0);
+    let read = open_at(dir, LOCK, OFlags::empty()).and_then(|file| file.read_at(&mut bytes, 0));
+    let read = read.unwrap_or(0);
     let holder = match std::str::from_utf8(&bytes[..read]).map(str::parse::<u32>) {
         Ok(Ok(pid)) => format!("another process (pid {pid})"),
         _ => "another process".into(),
@@ -399,6 +407,37 @@ mod tests {
             assert!(error.message().contains(part), "{error}");
         }
         drop(disk);
+        RealDisk::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_directory_stays_locked_when_the_file_that_names_its_process_is_removed() {
+        let (_dir, disk) = scratch();
+        std::fs::remove_file(disk.path().join(LOCK)).unwrap();
+        let error = RealDisk::open(disk.path()).unwrap_err();
+        assert!(
+            error.message().contains("another process has it open"),
+            "{error}"
+        );
+    }
+
+    /// The lock of a directory does not reach another host over NFS; that of a file does.
+    #[test]
+    fn the_file_lock_is_held_as_well_and_respected() {
+        let (_dir, disk) = scratch();
+        let path = disk.path().to_owned();
+        let file = File::open(path.join(LOCK)).unwrap();
+        assert!(matches!(
+            file.try_lock_shared(),
+            Err(TryLockError::WouldBlock)
+        ));
+        drop(disk);
+        file.try_lock().unwrap();
+        std::fs::write(path.join(LOCK), "4711").unwrap();
+        let error = RealDisk::open(&path).unwrap_err();
+        assert!(error.message().contains("(pid 4711)"), "{error}");
+        assert_eq!(std::fs::read(path.join(LOCK)).unwrap(), b"4711");
+        drop(file);
         RealDisk::open(&path).unwrap();
     }
 

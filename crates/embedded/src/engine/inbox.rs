@@ -60,6 +60,17 @@ impl Caller {
     }
 }
 
+/// Whether the disk has room.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Space {
+    #[default]
+    Enough,
+    /// Jobs cannot be taken in, and everything else can be done.
+    Short,
+    /// Nothing can be written at all.
+    None(Error),
+}
+
 type Closer = oneshot::Sender<Result<()>>;
 
 pub struct Inbox {
@@ -70,6 +81,8 @@ pub struct Inbox {
     /// How many callers in a row had nobody with them in their round.
     alone: AtomicU32,
     health: Mutex<Option<Error>>,
+    /// Whether the disk had room after the last round.
+    space: Mutex<Space>,
     pub wall_steps: AtomicU64,
 }
 
@@ -135,6 +148,7 @@ impl Inbox {
             tickets: AtomicU64::new(1),
             alone: AtomicU32::new(0),
             health: Mutex::default(),
+            space: Mutex::default(),
             wall_steps: AtomicU64::new(0),
         })
     }
@@ -376,6 +390,15 @@ impl Inbox {
             None if self.room.is_closed() => Err(closed()),
             None => Ok(()),
         }
+    }
+
+    pub fn set_space(&self, space: Space) {
+        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = space;
+    }
+
+    pub fn space(&self) -> Space {
+        let space = self.space.lock();
+        space.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

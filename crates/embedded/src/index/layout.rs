@@ -5,9 +5,9 @@ use super::directory::Directory;
 use super::page::{self, CONTENT, PAGE, Page, get_u32, get_u64};
 use crate::damage::Trouble;
 use crate::disk::{DiskFile, read_exact_at};
+use crate::format::FORMAT;
 
 const MAGIC: &[u8; 8] = b"AUXOINDX";
-const VERSION: u32 = 1;
 
 pub(super) const ENTRY_SIZE: usize = 24;
 pub(super) const PLACE_SIZE: usize = 16;
@@ -80,7 +80,7 @@ impl Header {
             at += bytes.len();
         };
         put(MAGIC);
-        put(&VERSION.to_le_bytes());
+        put(&FORMAT.to_le_bytes());
         put(&(PAGE as u32).to_le_bytes());
         put(&self.segment.to_le_bytes());
         put(&least.to_le_bytes());
@@ -113,9 +113,9 @@ impl Header {
         let found = get_u64(&page, 16);
         page::verify(&page, name, found, 0)?;
         let version = get_u32(&page, 8);
-        if version != VERSION {
+        if version != FORMAT {
             return damaged(format!(
-                "index format {version}, but this program reads format {VERSION}"
+                "index format {version}, but this program reads format {FORMAT}"
             ));
         }
         if found != segment {

@@ -245,7 +245,7 @@ fn an_index_of_another_segment_or_format_says_so() {
         "file 7.idx at byte 0: the index of segment 7 in the place of that of 8"
     );
     disk.damage(NAME, |bytes| {
-        bytes[8] = 2;
+        bytes[8] = 1;
         let mut page = [0; page::PAGE];
         page.copy_from_slice(&bytes[..page::PAGE]);
         page::seal(&mut page, SEGMENT, 0);
@@ -253,7 +253,7 @@ fn an_index_of_another_segment_or_format_says_so() {
     })
     .unwrap();
     let trouble = Index::open(&disk, NAME, SEGMENT).err().unwrap();
-    assert!(trouble.to_string().contains("index format 2"), "{trouble}");
+    assert!(trouble.to_string().contains("index format 1"), "{trouble}");
 }
 
 #[test]

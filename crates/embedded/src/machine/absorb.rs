@@ -2,12 +2,11 @@
 
 use std::cmp::Reverse;
 
-use auxo_core::bucket::Bucket;
 use auxo_core::job::DeadReason;
 use auxo_core::life::Event;
 use auxo_core::queue::QueueConfig;
 use auxo_core::time::{Base, Due, Timestamp};
-use auxo_core::{Code, Error, JobId, QueueName, Result};
+use auxo_core::{JobId, QueueName, Result};
 use bytes::Bytes;
 
 use super::queue::Queue;
@@ -173,16 +172,11 @@ impl Machine {
         let queue = &mut self.queues[remove.queue as usize];
         queue.leave(remove.from, remove.payload, remove.line);
         queue.gone(remove.how, remove.from);
+        self.touch(remove.queue);
     }
 
     pub(super) fn absorb_lease(&mut self, lease: &Lease) {
-        let queue = &mut self.queues[lease.queue as usize];
-        if let Some(rate) = queue.config.rate {
-            let bucket = queue
-                .bucket
-                .get_or_insert_with(|| Bucket::full(rate, lease.at));
-            bucket.take(rate, lease.at, lease.items.len() as u32);
-        }
+        self.queues[lease.queue as usize].pay(lease.items.len() as u32, lease.at);
         for (i, item) in lease.items.iter().enumerate() {
             let counter = lease.counter + i as u64;
             let deadline = lease.at.0.saturating_add(u64::from(item.ttr));
@@ -231,6 +225,7 @@ impl Machine {
             },
         );
         queue.books.done += 1;
+        self.touch(held.queue);
     }
 
     pub(super) fn absorb_extend(
@@ -256,14 +251,8 @@ impl Machine {
         if let Some(number) = self.by_name.get(name) {
             return Ok(*number);
         }
-        if self.queues.len() >= self.settings.max_queues as usize {
-            let limit = self.settings.max_queues;
-            return Err(Error::new(
-                Code::TooLarge,
-                format!("there are {limit} queues already, the most there may be"),
-            ));
-        }
-        let number = self.queues.len() as u32;
+        self.make_room_for_queues(1)?;
+        let number = self.queues.vacant();
         let config = QueueConfig::default();
         self.log.append(&Record::Queue {
             number,
@@ -281,7 +270,7 @@ impl Machine {
         name: QueueName,
         config: QueueConfig,
     ) -> bool {
-        match self.queues.get_mut(number as usize) {
+        let turned = match self.queues.get_mut(number) {
             Some(queue) => {
                 let turned = queue.config.fair != config.fair;
                 if queue.config.rate != config.rate {
@@ -292,11 +281,13 @@ impl Machine {
             }
             None => {
                 self.by_name.insert(name.clone(), number);
-                self.queues.push(Queue::new(name.clone(), config));
+                self.queues.insert(number, Queue::new(name.clone(), config));
                 self.welcome(&name, number);
                 false
             }
-        }
+        };
+        self.touch(number);
+        turned
     }
 
     pub(super) fn gone_from(job: &Stored) -> From {

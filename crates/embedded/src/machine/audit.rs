@@ -34,7 +34,8 @@ pub struct Audits {
 /// An audit under way.
 struct Running {
     tickets: Vec<Ticket>,
-    queues: Vec<Copied>,
+    queues: BTreeMap<u32, Copied>,
+    forgotten: Books,
     segments: BTreeMap<u32, View>,
     /// The segment that is read, and how far it is.
     at: (u32, u32),
@@ -51,6 +52,7 @@ struct Copied {
     bytes: u64,
     /// Jobs that the queue has counted as being in line.
     lined: u64,
+    tombs: u64,
     tally: Tally,
 }
 
@@ -61,6 +63,7 @@ struct Tally {
     dead: u64,
     expired: u64,
     done: u64,
+    tombs: u64,
     bytes: u64,
     /// Jobs that the queue's lines lead to.
     in_line: u64,
@@ -85,6 +88,7 @@ impl Machine {
             self.audits.next.push(ticket);
             return Ok(None);
         }
+        self.forget_all_unused(self.moment)?;
         let mut running = self.begin_audit(vec![ticket]);
         if self.audit_piece(&mut running)? {
             return Ok(Some(running.finish()));
@@ -167,7 +171,7 @@ impl Machine {
             let from = view.state(place.ord, from);
             running.jobs += 1;
             view.found += 1;
-            if let Some(copied) = running.queues.get_mut(queue as usize) {
+            if let Some(copied) = running.queues.get_mut(&queue) {
                 copied.tally.count(from, u64::from(payload));
                 copied.tally.in_line += u64::from(from == From::Waiting);
             }
@@ -181,7 +185,12 @@ impl Machine {
             .collect();
         let mut running = Running {
             tickets,
-            queues: self.queues.iter().map(Copied::of).collect(),
+            queues: self
+                .queues
+                .numbers()
+                .map(|number| (number, Copied::of(&self.queues[number as usize])))
+                .collect(),
+            forgotten: self.forgotten,
             at: (segments.keys().next().copied().unwrap_or(0), 0),
             segments,
             jobs: 0,
@@ -244,7 +253,7 @@ impl Machine {
             true => From::Leased,
             false => Machine::gone_from(&job),
         };
-        match running.queues.get_mut(job.queue as usize) {
+        match running.queues.get_mut(&job.queue) {
             Some(copied) => {
                 copied.tally.count(from, job.payload.len() as u64);
                 let lined = from == From::Waiting && self.is_lined(&job, place);
@@ -377,17 +386,25 @@ impl Running {
     fn finish(self) -> Audit {
         let Running {
             queues,
+            forgotten,
             jobs,
             mut problems,
             ..
         } = self;
+        if !forgotten.balanced() {
+            problems.push(format!(
+                "forgotten queues: accepted {} is not the sum of {forgotten:?}",
+                forgotten.accepted
+            ));
+        }
         let mut queues: Vec<(QueueName, Books)> = queues
-            .into_iter()
+            .into_values()
             .map(|copied| copied.compare(&mut problems))
             .collect();
         queues.sort_by(|a, b| a.0.cmp(&b.0));
         Audit {
             queues,
+            forgotten,
             jobs,
             problems,
         }
@@ -406,6 +423,7 @@ impl Copied {
             lined: lined.fold(0, |sum, lined| {
                 sum.saturating_add(lined.ready).saturating_add(lined.later)
             }),
+            tombs: queue.tombs,
             tally: Tally::default(),
         }
     }
@@ -423,6 +441,7 @@ impl Copied {
         check("dead", self.books.dead, tally.dead);
         check("expired", self.books.expired, tally.expired);
         check("retained", self.done, tally.done);
+        check("keys held", self.tombs, tally.tombs);
         check("payload bytes", self.bytes, tally.bytes);
         check("ready and scheduled", self.lined, tally.waiting);
         if tally.in_line != tally.waiting {
@@ -458,7 +477,11 @@ impl Tally {
                 self.done += 1;
                 return;
             }
-            From::Tomb | From::Nowhere => return,
+            From::Tomb => {
+                self.tombs += 1;
+                return;
+            }
+            From::Nowhere => return,
         }
         self.bytes += payload;
     }

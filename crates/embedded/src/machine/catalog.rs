@@ -69,18 +69,11 @@ impl Machine {
                     return Ok(Err(error));
                 }
                 self.log.append(&Record::Subscribe(subscription.clone()));
-                self.subscriptions.insert(
-                    (subscription.topic.clone(), subscription.name.clone()),
-                    subscription,
-                );
+                self.absorb_subscribe(subscription);
                 Ok(())
             }
             Change::Unsubscribe(topic, name) => {
-                if self
-                    .subscriptions
-                    .remove(&(topic.clone(), name.clone()))
-                    .is_none()
-                {
+                if !self.absorb_unsubscribe(topic.clone(), name.clone()) {
                     return Ok(Err(refusal::no_subscription(&topic, &name)));
                 }
                 self.log.append(&Record::Unsubscribe { topic, name });
@@ -104,13 +97,13 @@ impl Machine {
         self.may_schedule(&schedule)?;
         self.log
             .append(&Record::Schedule(Box::new(schedule.clone())));
-        self.schedules.insert(schedule.name.clone(), schedule);
+        self.absorb_schedule(schedule);
         self.set_next_tick(now);
         Ok(())
     }
 
     fn unschedule(&mut self, name: String, now: Now) -> Result<()> {
-        if self.schedules.remove(&name).is_none() {
+        if !self.absorb_unschedule(&name) {
             return Err(refusal::no_schedule(&name));
         }
         self.log.append(&Record::Unschedule(name));
@@ -157,8 +150,9 @@ impl Machine {
         names: Option<Vec<QueueName>>,
         now: Now,
     ) -> Step<Vec<QueueInfo>> {
+        self.forget_all_unused(now)?;
         let mut numbers: Vec<u32> = match names {
-            None => (0..self.queues.len() as u32).collect(),
+            None => self.queues.numbers().collect(),
             Some(names) => names
                 .iter()
                 .filter_map(|name| self.by_name.get(name).copied())
@@ -182,14 +176,9 @@ impl Machine {
         }
         let next_due = self.next_due_time(number, now)?;
         let queue = &mut self.queues[number as usize];
-        let rate_wait = queue
-            .config
-            .rate
-            .zip(queue.bucket.as_mut())
-            .and_then(|(rate, bucket)| {
-                let empty = bucket.available(rate, now.steady) == 0;
-                empty.then(|| now.on_wall(super::view::steady(bucket.next_at(rate, now.steady).0)))
-            });
+        let next_token = queue.next_token(now);
+        let rate_wait =
+            (next_token > now.steady).then(|| now.on_wall(super::view::steady(next_token.0)));
         let sum = |of: fn(&Lined) -> u64| queue.lined.iter().map(of).sum();
         Ok(QueueInfo {
             name: queue.name.clone(),

@@ -13,8 +13,8 @@ use crate::codec::{Reader, Writer};
 use crate::record::{self, Position};
 use crate::segment::Segment;
 
-/// The version of the layout.
-pub const VERSION: u32 = 1;
+/// More queues than a store can be told to have: a number beyond it is no number of a queue.
+const MOST_NUMBERS: u32 = 1 << 24;
 
 /// What a checkpoint says of a segment.
 pub struct Listed {
@@ -45,8 +45,12 @@ impl Machine {
         w.u64(self.last_id.0);
         w.u64(self.counter);
         w.u64(self.stamp.0);
+        encode_books(&self.forgotten, w);
         w.u32(self.queues.len() as u32);
-        self.queues.iter().for_each(|queue| encode_queue(queue, w));
+        for number in self.queues.numbers() {
+            w.u32(number);
+            encode_queue(&self.queues[number as usize], w);
+        }
         w.u32(self.subscriptions.len() as u32);
         self.subscriptions
             .values()
@@ -81,16 +85,14 @@ impl Machine {
             w.u32(words.len() as u32);
             words.iter().for_each(|word| w.u64(*word));
         }
-        // A store that never moved anything has none of it, and is as it was before there was such a thing.
-        if !self.identity.is_empty() || !self.notes.is_empty() {
-            w.text(&self.identity);
-            w.u32(self.notes.len() as u32);
-            for ((queue, way), note) in &self.notes {
-                w.u32(*queue);
-                record::encode_way(way, w);
-                record::encode_note(note, w);
-            }
+        w.text(&self.identity);
+        w.u32(self.notes.len() as u32);
+        for ((queue, way), note) in &self.notes {
+            w.u32(*queue);
+            record::encode_way(way, w);
+            record::encode_note(note, w);
         }
+        w.option(&self.boot, |w, boot| record::encode_boot(boot, w));
         bytes
     }
 
@@ -104,21 +106,24 @@ impl Machine {
         self.last_id = JobId(r.u64()?);
         self.counter = r.u64()?;
         self.stamp = r.time()?;
-        for number in 0..r.u32()? {
+        self.forgotten = decode_books(r)?;
+        for _ in 0..r.u32()? {
+            let number = r.u32()?;
             let queue = decode_queue(r)?;
+            // No number is as high, whatever the checksum says.
+            if number >= MOST_NUMBERS || self.queues.get(number).is_some() {
+                return None;
+            }
             self.by_name.insert(queue.name.clone(), number);
-            self.queues.push(queue);
+            self.queues.insert(number, queue);
         }
         for _ in 0..r.u32()? {
             let subscription = record::decode_subscription(r)?;
-            self.subscriptions.insert(
-                (subscription.topic.clone(), subscription.name.clone()),
-                subscription,
-            );
+            self.absorb_subscribe(subscription);
         }
         for _ in 0..r.u32()? {
             let schedule = record::decode_schedule(r)?;
-            self.schedules.insert(schedule.name.clone(), schedule);
+            self.absorb_schedule(schedule);
         }
         let held = r.list(|r| Some((r.u64()?, decode_held(r)?)))?;
         let segments = r.list(|r| {
@@ -138,6 +143,9 @@ impl Machine {
                 self.notes.insert(key, record::decode_note(r)?);
             }
         }
+        if !r.0.is_empty() {
+            self.boot = r.option(record::decode_boot)?;
+        }
         let whole = r.0.is_empty() && segments.iter().all(|segment| !segment.salts.is_empty());
         let counts: HashMap<u32, u32> = segments
             .iter()
@@ -146,7 +154,7 @@ impl Machine {
         // Whoever settles a lease goes to its record, so that must be one that there is.
         let known = |held: &Held| {
             let count = counts.get(&held.place.segment);
-            (held.queue as usize) < self.queues.len()
+            self.queues.get(held.queue).is_some()
                 && count.is_some_and(|count| held.place.ord < *count)
         };
         (whole && held.iter().all(|(_, held)| known(held))).then_some(Loaded {
@@ -169,9 +177,7 @@ impl Machine {
     }
 }
 
-fn encode_queue(queue: &Queue, w: &mut Writer) {
-    w.text(queue.name.as_str());
-    record::encode_config(&queue.config, w);
+fn encode_books(books: &Books, w: &mut Writer) {
     let Books {
         accepted,
         live,
@@ -180,19 +186,29 @@ fn encode_queue(queue: &Queue, w: &mut Writer) {
         expired,
         cancelled,
         deleted,
-    } = queue.books;
-    for number in [
-        accepted,
-        live,
-        done,
-        dead,
-        expired,
-        cancelled,
-        deleted,
-        queue.leased,
-        queue.done,
-        queue.bytes,
-    ] {
+    } = *books;
+    for number in [accepted, live, done, dead, expired, cancelled, deleted] {
+        w.u64(number);
+    }
+}
+
+fn decode_books(r: &mut Reader) -> Option<Books> {
+    Some(Books {
+        accepted: r.u64()?,
+        live: r.u64()?,
+        done: r.u64()?,
+        dead: r.u64()?,
+        expired: r.u64()?,
+        cancelled: r.u64()?,
+        deleted: r.u64()?,
+    })
+}
+
+fn encode_queue(queue: &Queue, w: &mut Writer) {
+    w.text(queue.name.as_str());
+    record::encode_config(&queue.config, w);
+    encode_books(&queue.books, w);
+    for number in [queue.leased, queue.done, queue.tombs, queue.bytes] {
         w.u64(number);
     }
     for lined in &queue.lined {
@@ -211,17 +227,10 @@ fn encode_queue(queue: &Queue, w: &mut Writer) {
 fn decode_queue(r: &mut Reader) -> Option<Queue> {
     let name = QueueName::new(r.text()?).ok()?;
     let mut queue = Queue::new(name, record::decode_config(r)?);
-    queue.books = Books {
-        accepted: r.u64()?,
-        live: r.u64()?,
-        done: r.u64()?,
-        dead: r.u64()?,
-        expired: r.u64()?,
-        cancelled: r.u64()?,
-        deleted: r.u64()?,
-    };
+    queue.books = decode_books(r)?;
     queue.leased = r.u64()?;
     queue.done = r.u64()?;
+    queue.tombs = r.u64()?;
     queue.bytes = r.u64()?;
     for lined in &mut queue.lined {
         *lined = Lined {

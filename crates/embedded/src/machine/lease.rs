@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use auxo_core::bucket::Bucket;
-use auxo_core::engine::{Ask, Pick, Settle};
-use auxo_core::job::Leased;
+use auxo_core::engine::{Ask, Holds, Pick, Settle};
+use auxo_core::job::{DeadReason, Leased};
 use auxo_core::life::{Event, State};
+use auxo_core::refusal::{self, Hold};
 use auxo_core::time::{Base, Due, Now, millis};
-use auxo_core::{JobId, QueueName, Token};
+use auxo_core::{JobId, QueueName, Result, Token};
 use bytes::Bytes;
 
 use super::line::{Head, Rank, Turn};
@@ -30,20 +30,31 @@ const ANSWER: usize = 16 << 20;
 /// How many expired jobs one look buries on its way.
 const BURIALS: u32 = 256;
 
+/// What was lent, and what its answer waits for.
+type Lent = (Vec<Leased>, After);
+
 impl Machine {
     /// Lends from the queue that the call picks; `None` when none has something. The answer waits for the
     /// record of the lease, and for the disk where a job was handed out for good.
-    pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
+    pub(super) fn lease(&mut self, ask: &Ask, now: Now) -> Step<Result<Option<Lent>>> {
         // Who waited longer comes first.
         self.serve_dirty(now)?;
-        if let Some(id) = ask.job {
-            return self.lease_job(id, ask, now);
+        if let Some(named) = ask.job {
+            let hold = match named.holds {
+                Holds::Respect => self.hold(named.id, now)?,
+                Holds::Bypass => None,
+            };
+            return match hold {
+                Some(hold) => Ok(Err(refusal::held_back(named.id, hold))),
+                None => self.lease_job(named.id, ask, now).map(Ok),
+            };
         }
         let named = self.named(ask);
         for number in &named {
             self.queues[*number as usize].last_asked = Some(now.wall);
+            self.touch(*number);
         }
-        self.lease_picked(named, ask, now)
+        self.lease_picked(named, ask, now).map(Ok)
     }
 
     /// Those of the queues of a call that there are.
@@ -52,12 +63,7 @@ impl Machine {
         numbers.flatten().copied().collect()
     }
 
-    fn lease_picked(
-        &mut self,
-        named: Vec<u32>,
-        ask: &Ask,
-        now: Now,
-    ) -> Step<Option<(Vec<Leased>, After)>> {
+    fn lease_picked(&mut self, named: Vec<u32>, ask: &Ask, now: Now) -> Step<Option<Lent>> {
         if ask.pick == Pick::MostUrgent {
             return self.lease_most_urgent(named, ask, now);
         }
@@ -75,7 +81,7 @@ impl Machine {
         mut named: Vec<u32>,
         ask: &Ask,
         now: Now,
-    ) -> Step<Option<(Vec<Leased>, After)>> {
+    ) -> Step<Option<Lent>> {
         named.sort_unstable();
         // A queue that is named twice is no rival of itself.
         named.dedup();
@@ -107,7 +113,7 @@ impl Machine {
         rival: Option<Rank>,
         ask: &Ask,
         now: Now,
-    ) -> Step<Option<(Vec<Leased>, After)>> {
+    ) -> Step<Option<Lent>> {
         let room = self.lease_room(number, now).min(ask.max) as usize;
         let mut grabbed = self.nothing_grabbed();
         let mut bytes = 0;
@@ -137,7 +143,7 @@ impl Machine {
     }
 
     /// Lends a job that was named, past its line and its queue's limits.
-    fn lease_job(&mut self, id: JobId, ask: &Ask, now: Now) -> Step<Option<(Vec<Leased>, After)>> {
+    fn lease_job(&mut self, id: JobId, ask: &Ask, now: Now) -> Step<Option<Lent>> {
         if self.leases.contains_key(&id.0) || self.no_room(0).is_some() {
             return Ok(None);
         }
@@ -148,6 +154,43 @@ impl Machine {
         let (number, mut grabbed) = (job.queue, self.nothing_grabbed());
         self.grab(&mut grabbed, place, job, ask, now);
         Ok(self.hand_over(number, grabbed, ask, now))
+    }
+
+    /// What keeps the queue of a job from handing it out now. Nothing does if it is not there to be handed out at all.
+    fn hold(&mut self, id: JobId, now: Now) -> Step<Option<Hold>> {
+        if self.leases.contains_key(&id.0) || self.no_room(0).is_some() {
+            return Ok(None);
+        }
+        let Some(place) = self.log.find_id(id.0)? else {
+            return Ok(None);
+        };
+        let job = self.log.read(place)?;
+        let is_waiting = job.kept == Kept::Waiting;
+        if is_waiting && job.expires.is_some_and(|due| now.reached(due)) {
+            return Ok(None);
+        }
+        Ok(match view::state(&job, now) {
+            State::Scheduled => Some(Hold::NotDue),
+            State::Dead if job.dead != Some(DeadReason::Expired) => Some(Hold::Dead),
+            State::Ready => self.hold_of_queue(job.queue, now),
+            _ => None,
+        })
+    }
+
+    /// What keeps a queue from handing out a job that is ready.
+    fn hold_of_queue(&mut self, number: u32, now: Now) -> Option<Hold> {
+        let room = self.lease_room(number, now);
+        let queue = &self.queues[number as usize];
+        let most = queue.config.max_leased;
+        if room > 0 {
+            None
+        } else if queue.config.holds_back(now.wall) {
+            Some(Hold::Paused)
+        } else if most.is_some_and(|most| queue.leased >= u64::from(most)) {
+            Some(Hold::MaxLeased)
+        } else {
+            Some(Hold::Rate)
+        }
     }
 
     fn nothing_grabbed(&self) -> Grab {
@@ -164,22 +207,20 @@ impl Machine {
     }
 
     /// Makes leases of what was grabbed of a queue.
-    fn hand_over(
-        &mut self,
-        number: u32,
-        mut grabbed: Grab,
-        ask: &Ask,
-        now: Now,
-    ) -> Option<(Vec<Leased>, After)> {
+    fn hand_over(&mut self, number: u32, mut grabbed: Grab, ask: &Ask, now: Now) -> Option<Lent> {
         if grabbed.leased.is_empty() {
             return None;
         }
         gather(&mut grabbed.leased);
-        let queue = &mut self.queues[number as usize];
-        if let (Some(rate), Some(bucket)) = (queue.config.rate, &mut queue.bucket) {
-            // The others are counted with their record, so that a restart does not refill the bucket.
-            let without = grabbed.leased.len() - grabbed.items.len();
-            bucket.take(rate, now.steady, without as u32);
+        // Those with a lease are paid for with its record.
+        let without = (grabbed.leased.len() - grabbed.items.len()) as u32;
+        if without > 0 && self.queues[number as usize].config.rate.is_some() {
+            self.log.append(&Record::Spend {
+                queue: number,
+                count: without,
+                at: now.ceiling,
+            });
+            self.queues[number as usize].pay(without, now.ceiling);
         }
         self.seal_grab(number, &mut grabbed, ask, now);
         Some((grabbed.leased, grabbed.after))
@@ -198,13 +239,7 @@ impl Machine {
             .config
             .max_leased
             .map_or(u64::MAX, |max| u64::from(max).saturating_sub(queue.leased));
-        let tokens = match queue.config.rate {
-            None => u32::MAX,
-            Some(rate) => queue
-                .bucket
-                .get_or_insert_with(|| Bucket::full(rate, now.steady))
-                .available(rate, now.steady),
-        };
+        let tokens = queue.tokens(now);
         tokens.min(u32::try_from(free).unwrap_or(u32::MAX))
     }
 
@@ -382,10 +417,11 @@ impl Machine {
         };
         self.wait_ends.remove(&(waiter.until, ticket));
         for name in &waiter.ask.queues {
-            match self.by_name.get(name) {
+            match self.by_name.get(name).copied() {
                 Some(number) => {
-                    let waiters = &mut self.queues[*number as usize].waiters;
+                    let waiters = &mut self.queues[number as usize].waiters;
                     waiters.remove(&waiter.arrival);
+                    self.touch(number);
                 }
                 None => {
                     if let Some(tickets) = self.strangers.get_mut(name) {
@@ -517,10 +553,8 @@ impl Machine {
             now.on_steady(Due { at, base }).0
         });
         let next = queue.lanes.next(now).map(|next| next.max(resumed));
-        match (room, queue.config.rate, &queue.bucket) {
-            (0, Some(rate), Some(bucket)) => {
-                next.map(|next| next.max(bucket.next_at(rate, now.steady).0))
-            }
+        match room {
+            0 => next.map(|next| next.max(queue.next_token(now).0)),
             _ => next,
         }
     }
@@ -601,7 +635,7 @@ mod tests {
 
     use auxo_core::clock::{Clock, ManualClock};
     use auxo_core::engine::Change;
-    use auxo_core::queue::QueueConfig;
+    use auxo_core::queue::{QueueConfig, Rate};
     use auxo_core::{JobSpec, NewJob};
 
     use super::super::Settings;
@@ -687,7 +721,72 @@ mod tests {
         assert_eq!(told.len(), 10);
         let first: Vec<Ticket> = (1..=5).map(|n| 1_000 - 10 * n).collect();
         assert!(told[..5] == first[..], "{told:?}");
-        assert!(machine.queues.iter().all(|queue| queue.waiters.is_empty()));
+        assert!(
+            machine
+                .queues
+                .iter_mut()
+                .all(|queue| queue.waiters.is_empty())
+        );
         assert!(machine.strangers.is_empty() && machine.waiting.is_empty());
+    }
+
+    /// Leases as many as the queue gives, one call after the other.
+    fn drain(machine: &mut Machine, now: Now) -> u64 {
+        let mut lent = 0;
+        loop {
+            let ask = Ask {
+                queues: vec![name("here")],
+                job: None,
+                pick: Pick::First,
+                max: 1,
+                wait: Duration::ZERO,
+                ttr: None,
+                worker: Arc::from(""),
+            };
+            machine.out.answers.clear();
+            machine.apply(1, Op::Lease(ask), now);
+            match machine.out.answers.pop().map(|answer| answer.reply) {
+                Some(Ok(Reply::Lease(leased))) if leased.len() == 1 => lent += 1,
+                Some(Ok(Reply::Lease(_))) => return lent,
+                _ => panic!("no answer to a lease"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_holds_within_a_millisecond_that_has_begun_and_over_many_of_them() {
+        let rate = Rate {
+            count: 1_000,
+            per: Duration::from_secs(1),
+            burst: 10,
+        };
+        for ttr in [Duration::ZERO, Duration::from_secs(60)] {
+            let (mut machine, start) = store();
+            let config = QueueConfig {
+                rate: Some(rate),
+                ..QueueConfig::default()
+            };
+            machine.apply(0, Op::Change(Change::Queue(name("here"), config)), start);
+            let job = NewJob {
+                queue: name("here"),
+                spec: JobSpec {
+                    ttr,
+                    ..JobSpec::default()
+                },
+            };
+            machine.apply(0, Op::Push(vec![job; 500]), start);
+            let mut lent = 0;
+            for passed in 0..100 {
+                // A part of each millisecond is over, as it nearly always is.
+                let steady = start.steady.plus(Duration::from_millis(passed));
+                let now = Now {
+                    steady,
+                    wall: steady,
+                    ceiling: steady.plus(Duration::from_millis(1)),
+                };
+                lent += drain(&mut machine, now);
+                assert_eq!(lent, 10 + passed, "{ttr:?}");
+            }
+        }
     }
 }

@@ -146,14 +146,16 @@ impl Machine {
         let (mut entries, mut reads, mut bytes, mut found) = (0, 0, 0, 0);
         let mut leased = None;
         while let Some(here) = at {
-            if (here.queue as usize) >= self.queues.len() {
-                return Ok(Ok(None));
-            }
             if entries >= ENTRIES {
                 return Ok(Ok(Some(print(&here))));
             }
             // A lane or a phase in which nothing is found is not free of charge, or a call could pass by any number.
             entries += 1;
+            if self.queues.get(here.queue).is_none() {
+                // Forgotten since the cursor was given out.
+                at = self.next_queue(&here, scope);
+                continue;
+            }
             let Some(lane) = here.lane else {
                 at = self.next_lane(&here, scope, now);
                 continue;
@@ -205,7 +207,7 @@ impl Machine {
     fn first_phase(&self, scope: Scope<'_>) -> Option<At> {
         let queue = match &scope.filter.queue {
             Some(name) => *self.by_name.get(name)?,
-            None => 0,
+            None => self.queues.first_from(0)?,
         };
         let phase = PHASES.into_iter().find(|phase| scope.wants(*phase))?;
         Some(At {
@@ -221,17 +223,25 @@ impl Machine {
         let later = PHASES
             .into_iter()
             .find(|phase| *phase > at.phase && scope.wants(*phase));
-        let (queue, phase) = match later {
-            Some(phase) => (at.queue, phase),
-            None if scope.filter.queue.is_some() => return None,
-            None => (
-                at.queue + 1,
-                PHASES.into_iter().find(|phase| scope.wants(*phase))?,
-            ),
-        };
-        ((queue as usize) < self.queues.len()).then_some(At {
-            queue,
-            phase,
+        match later {
+            Some(phase) => Some(At {
+                phase,
+                lane: None,
+                order: None,
+                ..*at
+            }),
+            None => self.next_queue(at, scope),
+        }
+    }
+
+    /// The beginning of the next queue, if more than one is asked for.
+    fn next_queue(&self, at: &At, scope: Scope<'_>) -> Option<At> {
+        if scope.filter.queue.is_some() {
+            return None;
+        }
+        Some(At {
+            queue: self.queues.first_from(at.queue.checked_add(1)?)?,
+            phase: PHASES.into_iter().find(|phase| scope.wants(*phase))?,
             lane: None,
             order: None,
             ..*at

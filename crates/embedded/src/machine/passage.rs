@@ -6,9 +6,7 @@
 use auxo_core::engine::Query;
 use auxo_core::job::{Moment, TIMELINE_LENGTH};
 use auxo_core::life::{Event, State};
-use auxo_core::passage::{
-    Adopted, Adoption, Departure, Leaving, Passage, Passages, Step as Part, may_keep,
-};
+use auxo_core::passage::{Adopted, Adoption, Departure, Leaving, Passage, Passages, Step as Part};
 use auxo_core::time::{Base, Due, Now, Timestamp};
 use auxo_core::{JobId, QueueName, Result, refusal};
 use hashbrown::HashSet;
@@ -210,6 +208,7 @@ impl Machine {
             Some(note) => drop(self.notes.insert((queue, way), note)),
             None => drop(self.notes.remove(&(queue, way))),
         }
+        self.touch(queue);
     }
 
     /// Reads what must be known of each job before any is written.
@@ -244,7 +243,7 @@ impl Machine {
             let own = job.id;
             // What is above all ids that were given is not there.
             let there = own <= self.last_id && self.log.find_id(own.0)?.is_some();
-            let id = match may_keep(own, now.wall) && !there && ids.insert(own.0) {
+            let id = match own.may_keep(now.wall) && !there && ids.insert(own.0) {
                 true => Id::Own,
                 false => Id::New,
             };
@@ -293,7 +292,7 @@ impl Machine {
                 Plan::Keep(job, id) => (job, id),
             };
             if id == Id::New {
-                newest = newest.next().max(JobId::first_at(now.steady, 0));
+                newest = newest.after(now.steady);
                 job.id = newest;
             }
             results.push(Ok(job.id));

@@ -42,7 +42,7 @@ impl Machine {
             Ok(number) => number,
             Err(error) => return Ok(Err(error)),
         };
-        let id = self.last_id.next().max(JobId::first_at(now.steady, 0));
+        let id = self.last_id.after(now.steady);
         let job = stored(id, number, spec, now);
         let pushed = pushed(&job, Accepted::New, now);
         // A queue without delayed jobs never has anything to count: keep it so.
@@ -267,13 +267,6 @@ impl Machine {
             .iter()
             .filter(|queue| !self.by_name.contains_key(**queue))
             .count();
-        if self.queues.len() + missing > self.settings.max_queues as usize {
-            let limit = self.settings.max_queues;
-            return Ok(Err(Error::new(
-                Code::TooLarge,
-                format!("there may be no more than {limit} queues"),
-            )));
-        }
         let (copies, each) = (new.len() + replaced.len(), weight(spec));
         if copies as u64 * each as u64 > FAN_OUT {
             let message = format!(
@@ -296,7 +289,8 @@ impl Machine {
                 return Ok(Err(error));
             }
         }
-        Ok(Ok(()))
+        // Nothing else refuses the message: a queue that gives way does so for something.
+        Ok(self.make_room_for_queues(missing))
     }
 }
 

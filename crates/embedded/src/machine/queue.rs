@@ -1,11 +1,13 @@
 //! One queue as the machine keeps it, and the arithmetic of its counts and books.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Index, IndexMut};
+use std::time::Duration;
 
 use auxo_core::bucket::Bucket;
 use auxo_core::job::QueueName;
 use auxo_core::queue::{Books, QueueConfig};
-use auxo_core::time::{Base, Due, Timestamp};
+use auxo_core::time::{Base, Due, Now, Timestamp};
 
 use super::Ticket;
 use super::line::Lanes;
@@ -17,6 +19,8 @@ pub struct Queue {
     pub books: Books,
     pub leased: u64,
     pub done: u64,
+    /// Done jobs of which only the key is left.
+    pub tombs: u64,
     pub bytes: u64,
     pub lined: [Lined; 2],
     pub lanes: Lanes,
@@ -28,6 +32,91 @@ pub struct Queue {
     /// When somebody must look at the queue again, on the steady clock.
     pub alarm: Option<u64>,
     pub last_asked: Option<Timestamp>,
+    /// When a call last used it or took something from it, on the steady clock.
+    pub used: Timestamp,
+    /// When it is looked at to be forgotten, if it may have nothing.
+    pub look_at: Option<u64>,
+}
+
+/// All queues by their numbers. A number that is free is given to the next new queue: no record that is current has it.
+#[derive(Default)]
+pub struct Queues {
+    /// The last one is there.
+    slots: Vec<Option<Box<Queue>>>,
+    free: BTreeSet<u32>,
+}
+
+impl Queues {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Queue> {
+        self.slots.get(number as usize)?.as_deref()
+    }
+
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Queue> {
+        self.slots.get_mut(number as usize)?.as_deref_mut()
+    }
+
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        (0..self.slots.len() as u32).filter(|number| self.slots[*number as usize].is_some())
+    }
+
+    /// The first number from this one on that a queue has.
+    pub fn first_from(&self, number: u32) -> Option<u32> {
+        (number..self.slots.len() as u32).find(|number| self.slots[*number as usize].is_some())
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
+        self.slots.iter_mut().flatten().map(|queue| &mut **queue)
+    }
+
+    /// The number for a new queue.
+    pub fn vacant(&self) -> u32 {
+        let first = self.free.first().copied();
+        first.unwrap_or(self.slots.len() as u32)
+    }
+
+    /// Puts a queue where none is.
+    pub fn insert(&mut self, number: u32, queue: Queue) {
+        let len = self.slots.len() as u32;
+        if number >= len {
+            self.free.extend(len..number);
+            self.slots.resize_with(number as usize + 1, || None);
+        }
+        self.free.remove(&number);
+        self.slots[number as usize] = Some(Box::new(queue));
+    }
+
+    pub fn remove(&mut self, number: u32) -> Option<Queue> {
+        let queue = self.slots.get_mut(number as usize)?.take()?;
+        self.free.insert(number);
+        while let Some(None) = self.slots.last() {
+            self.slots.pop();
+            self.free.remove(&(self.slots.len() as u32));
+        }
+        Some(*queue)
+    }
+}
+
+impl Index<usize> for Queues {
+    type Output = Queue;
+
+    fn index(&self, number: usize) -> &Queue {
+        self.slots[number]
+            .as_deref()
+            .expect("a queue that is there")
+    }
+}
+
+impl IndexMut<usize> for Queues {
+    fn index_mut(&mut self, number: usize) -> &mut Queue {
+        self.slots[number]
+            .as_deref_mut()
+            .expect("a queue that is there")
+    }
 }
 
 /// How many jobs are in line by one clock. Whether a job is ready is a matter of time, and nobody counts along as time
@@ -83,6 +172,7 @@ impl Queue {
             books: Books::default(),
             leased: 0,
             done: 0,
+            tombs: 0,
             bytes: 0,
             lined: [Lined::default(); 2],
             lanes: Lanes::default(),
@@ -91,11 +181,18 @@ impl Queue {
             dirty: false,
             alarm: None,
             last_asked: None,
+            used: Timestamp(0),
+            look_at: None,
         }
     }
 
     pub fn lined(&mut self, base: Base) -> &mut Lined {
         &mut self.lined[base as usize]
+    }
+
+    /// Whether it has a job, a held key or a waiting call.
+    pub fn has_something(&self) -> bool {
+        self.held() + self.done + self.tombs > 0 || !self.waiters.is_empty()
     }
 
     /// How many jobs count against the queue's limit.
@@ -106,7 +203,11 @@ impl Queue {
     /// Books a job record out: where the job was, and what it weighed.
     pub fn leave(&mut self, from: From, payload: u32, line: Due) {
         match from {
-            From::Nowhere | From::Tomb => return,
+            From::Nowhere => return,
+            From::Tomb => {
+                less(&mut self.tombs, 1);
+                return;
+            }
             From::Waiting => less(self.lined(line.base).side(line.at.0), 1),
             From::Leased => less(&mut self.leased, 1),
             From::Dead => less(&mut self.books.dead, 1),
@@ -135,8 +236,9 @@ impl Queue {
             Kept::Dead if expired => self.books.expired += 1,
             Kept::Dead => self.books.dead += 1,
             Kept::Done | Kept::Tomb => {
-                if kept == Kept::Done {
-                    self.done += 1;
+                match kept {
+                    Kept::Done => self.done += 1,
+                    _ => self.tombs += 1,
                 }
                 if !matches!(from, From::Done | From::Tomb) {
                     self.books.done += 1;
@@ -161,6 +263,35 @@ impl Queue {
                     less(&mut self.books.done, 1);
                 }
             }
+        }
+    }
+
+    /// How many leases the rate allows now. The bucket lives by the time that lease records have, so that it is asked and paid
+    /// by one clock, while the store runs and when it is opened again.
+    pub fn tokens(&mut self, now: Now) -> u32 {
+        let Some(rate) = self.config.rate else {
+            return u32::MAX;
+        };
+        self.bucket
+            .get_or_insert_with(|| Bucket::full(rate, now.ceiling))
+            .available(rate, now.ceiling)
+    }
+
+    /// When the rate allows the next lease, on the steady clock; `now` if it allows one.
+    pub fn next_token(&self, now: Now) -> Timestamp {
+        let wait = match (self.config.rate, &self.bucket) {
+            (Some(rate), Some(bucket)) => bucket.next_at(rate, now.ceiling).since(now.ceiling),
+            _ => Duration::ZERO,
+        };
+        now.steady.plus(wait)
+    }
+
+    /// Pays for leases that were made at this time.
+    pub fn pay(&mut self, count: u32, at: Timestamp) {
+        if let Some(rate) = self.config.rate {
+            self.bucket
+                .get_or_insert_with(|| Bucket::full(rate, at))
+                .take(rate, at, count);
         }
     }
 
@@ -213,5 +344,32 @@ mod tests {
         };
         queue.leave(From::Waiting, 10, line);
         assert_eq!((queue.books.live, queue.bytes, queue.held()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_free_number_is_given_again() {
+        let queue = |name: &str| Queue::new(QueueName::new(name).unwrap(), QueueConfig::default());
+        let mut queues = Queues::default();
+        for (number, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            assert_eq!(queues.vacant(), number as u32);
+            queues.insert(number as u32, queue(name));
+        }
+        assert_eq!(queues.remove(1).unwrap().name.as_str(), "b");
+        assert!(queues.remove(1).is_none() && queues.remove(9).is_none());
+        assert_eq!((queues.len(), queues.vacant()), (3, 1));
+        assert_eq!(
+            (queues.first_from(1), queues.first_from(4)),
+            (Some(2), None)
+        );
+        assert_eq!(queues.numbers().collect::<Vec<_>>(), [0, 2, 3]);
+        // Those at the end leave nothing behind.
+        queues.remove(3);
+        queues.remove(2);
+        assert_eq!((queues.slots.len(), queues.free.len()), (1, 0));
+        // Recovery puts them where they were.
+        queues.insert(5, queue("f"));
+        assert_eq!((queues.len(), queues.vacant()), (2, 1));
+        let names = queues.iter_mut().map(|queue| queue.name.to_string());
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "f"]);
     }
 }

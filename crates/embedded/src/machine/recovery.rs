@@ -7,18 +7,20 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use auxo_core::time::Now;
 use auxo_core::{Code, Error, JobId, Result, Timestamp};
 use hashbrown::HashMap;
 
-use super::checkpoint::{self, Listed};
+use super::checkpoint::Listed;
 use super::upkeep::{CHECKPOINT, Upkeep};
 use super::{Machine, Outbox, Settings, Step};
 use crate::damage::Trouble;
 use crate::dice::Dice;
 use crate::disk::{Disk, DiskFile, is_unfinished, once_failed_always_failed, read_exact_at};
+use crate::format::FORMAT;
 use crate::index::Index;
 use crate::log::Log;
-use crate::mark::{Mark, Marked};
+use crate::mark::{self, Found, Mark, Marked};
 use crate::record::{self, Position, Record};
 use crate::segment::{
     Blank, Finder, HEADER, Header, Segment, index_name, log_name, parse_name, read_header,
@@ -27,6 +29,14 @@ use crate::snapshot;
 
 /// More leases than can be on their way to the disk at any moment.
 const LEAP: u64 = 1 << 24;
+
+/// Where the log of a new store begins.
+const FIRST: Position = Position {
+    segment: 1,
+    offset: HEADER,
+};
+/// So many bytes of a segment have its header and the first record, with which every log begins.
+const FIRST_BYTES: u64 = 4096;
 
 impl Machine {
     /// Opens what is on the disk, or begins anew if there is nothing.
@@ -41,7 +51,7 @@ impl Machine {
             settings,
             log,
             dice,
-            queues: Vec::new(),
+            queues: Default::default(),
             by_name: HashMap::new(),
             leases: HashMap::new(),
             deadlines: Default::default(),
@@ -52,12 +62,17 @@ impl Machine {
             recent_done: Default::default(),
             subscriptions: Default::default(),
             schedules: Default::default(),
+            bound: HashMap::new(),
+            forgotten: Default::default(),
+            unused: Default::default(),
+            moment: Now::at(0),
             identity: String::new(),
             notes: Default::default(),
             last_id: JobId(0),
             counter: 0,
             opened: Position::default(),
             stamp: Timestamp(0),
+            boot: None,
             waiting: HashMap::new(),
             strangers: HashMap::new(),
             arrivals: 0,
@@ -87,12 +102,19 @@ impl Machine {
             .iter()
             .filter_map(|name| parse_name(name, "log"))
             .collect();
-        let mark = Mark::read(&*disk)?;
+        let found = Mark::read(&*disk)?;
+        let mark = found.marked();
         let start = match snapshot::read(&*disk, CHECKPOINT)? {
             Some((version, body)) => self.restore(version, &body, &names)?,
             None if self.never_begun(&logs, mark)? => None,
             None => first_position(&logs, mark)?,
         };
+        if let (Found::Cut(at), Some(start)) = (found, start)
+            && self.has_begun(start)?
+        {
+            let what = "the file is missing or cut short, so nothing tells whether the log has lost its end";
+            return Err(Trouble::damaged(mark::NAME, at, what));
+        }
         let end = match start {
             Some(start) => self.replay(start, &logs, mark)?,
             None => self.begin()?,
@@ -115,11 +137,7 @@ impl Machine {
     /// A process opens the store here. The leases that the one before gave last may not be on the disk, so the counter of
     /// tokens leaves them room: no number is given out twice. The first process ever has none before it.
     fn leap(&mut self, at: Position) {
-        let first = Position {
-            segment: 1,
-            offset: HEADER,
-        };
-        if at != first {
+        if at != FIRST {
             self.counter = self.counter.saturating_add(LEAP);
         }
     }
@@ -138,6 +156,15 @@ impl Machine {
         Ok(bytes.iter().skip(HEADER as usize).all(|byte| *byte == 0))
     }
 
+    /// Whether anything was ever written to the log: there is a checkpoint, or something behind the header of the first segment.
+    fn has_begun(&self, start: Position) -> Step<bool> {
+        if start != FIRST {
+            return Ok(true);
+        }
+        let bytes = read_up_to(&*open(&*self.log.disk, 1)?, 1, FIRST_BYTES)?;
+        Ok(bytes.iter().skip(HEADER as usize).any(|byte| *byte != 0))
+    }
+
     /// Makes the first segment of a new store.
     fn begin(&mut self) -> Step<Position> {
         let salt = self.dice.roll() as u32;
@@ -148,17 +175,16 @@ impl Machine {
             .segments
             .insert(1, Segment::new(1, blank.file, salt));
         self.log.activate(1, HEADER, salt);
-        Ok(Position {
-            segment: 1,
-            offset: HEADER,
-        })
+        Ok(FIRST)
     }
 
     /// Reads the checkpoint and the segments it lists. Answers from where on the log is to be replayed.
     fn restore(&mut self, version: u32, body: &[u8], names: &[String]) -> Step<Option<Position>> {
-        if version != checkpoint::VERSION {
-            let what = format!("written by another version of Auxo, as layout {version}");
-            return Err(Trouble::damaged(CHECKPOINT, 0, what));
+        if version != FORMAT {
+            return Err(Trouble::OtherFormat {
+                file: CHECKPOINT.into(),
+                format: version,
+            });
         }
         let mut loaded = self
             .load_checkpoint(body)
@@ -338,7 +364,10 @@ impl Machine {
             turned.sort_unstable();
             turned.dedup();
             for queue in turned {
-                self.rebuild_lanes(queue)?;
+                // It may be forgotten by now.
+                if self.queues.get(queue).is_some() {
+                    self.rebuild_lanes(queue)?;
+                }
             }
             make_safe(number, &*file, &bytes[..end.0 as usize], safe)?;
             self.synced = position;
@@ -409,8 +438,7 @@ impl Machine {
         record: Record,
         turned: &mut Vec<u32>,
     ) -> Option<()> {
-        let known =
-            |machine: &Machine, queue: u32| ((queue as usize) < machine.queues.len()).then_some(());
+        let known = |machine: &Machine, queue: u32| machine.queues.get(queue).map(drop);
         let place = |machine: &Machine, place: record::Place| {
             let segment = machine.log.segments.get(&place.segment)?;
             (place.ord < segment.count).then_some(())
@@ -448,22 +476,27 @@ impl Machine {
                 name,
                 config,
             } => {
-                (number as usize <= self.queues.len()).then_some(())?;
+                let known = self.queues.get(number);
+                match known {
+                    Some(queue) => (queue.name == name).then_some(())?,
+                    None => {
+                        let new = number == self.queues.vacant();
+                        (new && !self.by_name.contains_key(&name)).then_some(())?;
+                    }
+                }
                 if self.absorb_queue(number, name, config) {
                     turned.push(number);
                 }
             }
-            Record::Subscribe(subscription) => {
-                self.subscriptions.insert(
-                    (subscription.topic.clone(), subscription.name.clone()),
-                    subscription,
-                );
+            Record::Forget(number) => self.absorb_forget(number)?,
+            Record::Subscribe(subscription) => self.absorb_subscribe(subscription),
+            Record::Unsubscribe { topic, name } => {
+                self.absorb_unsubscribe(topic, name);
             }
-            Record::Unsubscribe { topic, name } => drop(self.subscriptions.remove(&(topic, name))),
-            Record::Schedule(schedule) => {
-                drop(self.schedules.insert(schedule.name.clone(), *schedule))
+            Record::Schedule(schedule) => self.absorb_schedule(*schedule),
+            Record::Unschedule(name) => {
+                self.absorb_unschedule(&name);
             }
-            Record::Unschedule(name) => drop(self.schedules.remove(&name)),
             Record::Tick { name, next, last } => self.absorb_tick(&name, next, last),
             Record::Open { salt } => {
                 self.leap(Position { segment, offset });
@@ -477,6 +510,11 @@ impl Machine {
                 known(self, queue)?;
                 self.absorb_note(queue, way, note);
             }
+            Record::Spend { queue, count, at } => {
+                known(self, queue)?;
+                self.queues[queue as usize].pay(count, at);
+            }
+            Record::Boot(boot) => self.boot = Some(boot),
             Record::Commit { .. } | Record::Seal => {}
         }
         Some(())
@@ -563,10 +601,7 @@ impl Machine {
 fn first_position(logs: &[u32], mark: Option<Marked>) -> Step<Option<Position>> {
     match (logs.first(), mark) {
         (None, None) => Ok(None),
-        (Some(1), _) => Ok(Some(Position {
-            segment: 1,
-            offset: HEADER,
-        })),
+        (Some(1), _) => Ok(Some(FIRST)),
         (None, Some(mark)) if mark.synced == Position::default() => Ok(None),
         (None, Some(_)) => Err(Trouble::damaged(log_name(1), 0, "the file is missing")),
         (Some(_), _) => Err(Trouble::damaged(CHECKPOINT, 0, "the file is missing")),
@@ -685,5 +720,6 @@ fn explain(trouble: Trouble) -> Error {
             Code::Unavailable,
             format!("cannot read the store: file {file}: {error}"),
         ),
+        Trouble::OtherFormat { .. } => trouble.into(),
     }
 }

@@ -35,6 +35,7 @@ impl Machine {
     }
 
     fn try_advance(&mut self, now: Now) -> Step<bool> {
+        self.moment = now;
         self.make_room(now)?;
         self.watch_wall(now);
         let mut more = false;
@@ -44,6 +45,7 @@ impl Machine {
             more |= self.end_lives(now)?;
             more |= self.forget(now)?;
             self.tick(now)?;
+            more |= self.forget_unused(now)?;
         }
         while let Some((_, number)) = self
             .alarms
@@ -77,6 +79,7 @@ impl Machine {
         let lease = self.next_deadline();
         let alarm = self.alarms.first().map(|(time, _)| *time);
         let wait = self.wait_ends.first().map(|(time, _)| *time);
+        let unused = self.unused.first().map(|(time, _)| *time);
         let Machine {
             expiry: [by_steady, by_wall],
             keep,
@@ -99,6 +102,7 @@ impl Machine {
             lease,
             alarm,
             wait,
+            unused,
             life,
             memory,
             wall_life,
@@ -121,6 +125,7 @@ impl Machine {
         let lead = now.wall.0 as i64 - now.steady.0 as i64;
         let Some(before) = self.lead else {
             self.lead = Some(lead);
+            self.touch_all();
             // It may have been set back while nobody was there.
             return self.rearm_schedules(now);
         };
@@ -128,11 +133,14 @@ impl Machine {
             return;
         }
         self.lead = Some(lead);
-        for number in 0..self.queues.len() {
-            self.queues[number].lanes.unpark();
-            if !self.queues[number].waiters.is_empty() {
-                self.stir(number as u32);
+        let numbers: Vec<u32> = self.queues.numbers().collect();
+        for number in numbers {
+            let queue = &mut self.queues[number as usize];
+            queue.lanes.unpark();
+            if !queue.waiters.is_empty() {
+                self.stir(number);
             }
+            self.look_at_pause(number);
         }
         if (lead - before).abs() > STEP {
             self.wall_steps += 1;

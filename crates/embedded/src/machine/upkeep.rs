@@ -154,7 +154,7 @@ impl Machine {
     }
 
     /// Why something that takes about `bytes` cannot be written now: the disk is full, and so is what was kept for that.
-    pub(super) fn no_room(&self, bytes: usize) -> Option<Error> {
+    pub fn no_room(&self, bytes: usize) -> Option<Error> {
         let size = self.settings.segment_size;
         let end = u64::from(self.log.position().offset) + bytes as u64 + SLACK;
         let full = self.starved() && end > size;
@@ -174,7 +174,7 @@ impl Machine {
     }
 
     /// Whether what would stay must be refused, because the disk has no room for it and the reserve.
-    pub(super) fn takes_nothing(&self) -> bool {
+    pub fn takes_nothing(&self) -> bool {
         self.starved() || self.upkeep.thin_until.is_some()
     }
 
@@ -305,6 +305,14 @@ impl Machine {
         });
     }
 
+    /// Asks for the next segment's file again, because a task made space after the last try failed. Until the file is there, the machine
+    /// may have to refuse settles.
+    fn ask_again(&mut self) {
+        if self.starved() && !self.upkeep.preparing {
+            self.ask_for_blank(None);
+        }
+    }
+
     /// Sealed segments of which nothing is needed any more.
     fn empty_segments(&self) -> Vec<u32> {
         let busy = &self.upkeep.indexing;
@@ -412,6 +420,9 @@ impl Machine {
                 self.upkeep.reserving = false;
                 let reserve = reserve.map_err(|error| Trouble::io(RESERVE, error))?;
                 self.note_reserve(reserve, now.steady.0 + PATIENCE);
+                if reserve == Reserve::Kept {
+                    self.ask_again();
+                }
             }
             Done::Paved(number, paved) => {
                 self.upkeep.paving = false;
@@ -424,7 +435,7 @@ impl Machine {
                     Err(error) => return Err(Trouble::io(log_name(number), error)),
                 }
             }
-            Done::Discarded => {}
+            Done::Discarded => self.ask_again(),
         }
         Ok(())
     }

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::JobId;
-use auxo_core::job::{
-    Backoff, DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_TTR, DeadReason, Headers, Jitter,
-    Moment,
-};
+use auxo_core::job::{Backoff, DeadReason, Headers, Jitter, Moment};
 use auxo_core::life::Event;
 use auxo_core::time::{Base, Due, Timestamp};
 use bytes::Bytes;
 
 use super::{From, HEAD, Previous, from, kind};
 use crate::codec::{Reader, Writer};
+use crate::format::absent;
 
 /// A job as one record keeps it. Each transition that leaves the job in the store writes a new one, which replaces the one
 /// before: payload and all, so that a live job is exactly one record and nothing else has to be kept for it.
@@ -134,7 +132,8 @@ pub fn decode_job(body: &[u8], shared: Option<&Bytes>) -> Option<Stored> {
     Some(Stored { weight, ..put.job })
 }
 
-/// The parts of a job that most jobs leave at their default have a bit each; what is not there takes no room.
+/// The parts of a job that are not in the record of every job have a bit each; what is not there takes no room, and is what
+/// [`absent`] says.
 mod has {
     pub const PREVIOUS: u32 = 1;
     pub const KIND: u32 = 1 << 1;
@@ -160,18 +159,17 @@ mod has {
 
 fn parts(put: &Put) -> u32 {
     let job = &put.job;
-    let default_backoff = matches!(&job.backoff, backoff if *backoff == Backoff::default());
     let bit = |there: bool, bit: u32| if there { bit } else { 0 };
     bit(put.previous.is_some(), has::PREVIOUS)
         | bit(!job.kind.is_empty(), has::KIND)
         | bit(!job.headers.is_empty(), has::HEADERS)
-        | bit(job.priority != DEFAULT_PRIORITY, has::PRIORITY)
+        | bit(job.priority != absent::PRIORITY, has::PRIORITY)
         | bit(job.front, has::FRONT)
         | bit(job.created_at != job.due.at, has::CREATED)
-        | bit(job.ttr != DEFAULT_TTR, has::TTR)
+        | bit(job.ttr != absent::TTR, has::TTR)
         | bit(job.expires.is_some(), has::EXPIRES)
-        | bit(job.max_attempts != DEFAULT_MAX_ATTEMPTS, has::MAX_ATTEMPTS)
-        | bit(!default_backoff, has::BACKOFF)
+        | bit(job.max_attempts != absent::MAX_ATTEMPTS, has::MAX_ATTEMPTS)
+        | bit(job.backoff != absent::BACKOFF, has::BACKOFF)
         | bit(job.key.is_some(), has::KEY)
         | bit(job.group.is_some(), has::GROUP)
         | bit(!job.retention.is_zero(), has::RETENTION)
@@ -303,7 +301,7 @@ pub(super) fn decode_put(r: &mut Reader, shared: Option<&Bytes>) -> Option<Put> 
     let priority = if there(has::PRIORITY) {
         r.u32()?
     } else {
-        DEFAULT_PRIORITY
+        absent::PRIORITY
     };
     let created_at = if there(has::CREATED) {
         r.time()?
@@ -313,7 +311,7 @@ pub(super) fn decode_put(r: &mut Reader, shared: Option<&Bytes>) -> Option<Put> 
     let ttr = if there(has::TTR) {
         r.span()?
     } else {
-        DEFAULT_TTR
+        absent::TTR
     };
     let expires = if there(has::EXPIRES) {
         Some(r.due()?)
@@ -323,12 +321,12 @@ pub(super) fn decode_put(r: &mut Reader, shared: Option<&Bytes>) -> Option<Put> 
     let max_attempts = if there(has::MAX_ATTEMPTS) {
         r.u32()?
     } else {
-        DEFAULT_MAX_ATTEMPTS
+        absent::MAX_ATTEMPTS
     };
     let backoff = if there(has::BACKOFF) {
         decode_backoff(r)?
     } else {
-        Backoff::default()
+        absent::BACKOFF
     };
     let (key, window) = if there(has::KEY) {
         (Some(r.text()?.into()), r.span()?)
@@ -503,4 +501,53 @@ pub(super) fn decode_backoff(r: &mut Reader) -> Option<Backoff> {
         },
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job of which nothing is said but what every record says: pushed, from nowhere, waiting, no parts, id 7, queue 3, due at
+    /// 1,800,000,000,000, and the payload `x`.
+    const BARE: &[u8] =
+        b"\x01\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x03\0\0\0\x00\x50\x5c\x18\xa3\x01\0\0\x01\0\0\0x";
+
+    #[test]
+    fn what_a_record_leaves_out_is_what_the_format_says_whatever_the_product_defaults_to() {
+        let mut r = Reader(BARE);
+        let put = decode_put(&mut r, None).expect("a record");
+        assert!(r.0.is_empty());
+        let job = &put.job;
+        assert_eq!((job.id, job.queue), (JobId(7), 3));
+        assert_eq!(job.due.at, Timestamp(1_800_000_000_000));
+        // Numbers on purpose, and not names: these lie on disks.
+        assert_eq!(job.priority, 1024);
+        assert_eq!(job.ttr, Duration::from_secs(60));
+        assert_eq!(job.max_attempts, 10);
+        let backoff = Backoff::Exponential {
+            base: Duration::from_secs(1),
+            factor: 2.0,
+            cap: Duration::from_secs(3600),
+            jitter: Jitter::Full,
+        };
+        assert_eq!(job.backoff, backoff);
+        assert_eq!((job.window, job.retention), Default::default());
+        let mut again = Vec::new();
+        encode_put(&put, &mut Writer(&mut again));
+        assert_eq!(again, BARE);
+    }
+
+    #[test]
+    fn what_differs_from_the_format_is_said() {
+        let mut put = decode_put(&mut Reader(BARE), None).expect("a record");
+        put.job.priority = 1023;
+        put.job.ttr = Duration::from_secs(61);
+        put.job.max_attempts = 25;
+        put.job.backoff = Backoff::Fixed {
+            delay: Duration::from_secs(1),
+        };
+        let mut bytes = Vec::new();
+        encode_put(&put, &mut Writer(&mut bytes));
+        assert_eq!(decode_put(&mut Reader(&bytes), None), Some(put));
+    }
 }

@@ -12,12 +12,12 @@ use crate::disk::{Disk, DiskFile};
 
 const LOCK: &str = "lock";
 
-/// The directory. Where there is a lock file it is held, together with other readers; where there is none, no process has
-/// the store open.
+/// The directory, locked together with other readers, as is the file `lock` in it if there is one: NFS tells no other host of the
+/// lock of a directory.
 pub struct Source {
     path: PathBuf,
-    // Never read: the lock lasts as long as the open file.
-    _lock: Option<File>,
+    // Never read: the locks last as long as these are open.
+    _locked: Vec<File>,
 }
 
 impl Source {
@@ -26,21 +26,24 @@ impl Source {
             let message = format!("data directory {} cannot be read: {what}", path.display());
             Error::new(Code::Unavailable, message)
         };
-        let lock = match open_to_read(&path.join(LOCK)) {
-            Ok(lock) => Some(lock),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(refused(&error)),
-        };
-        match lock.as_ref().map(File::try_lock_shared) {
-            None | Some(Ok(())) => Ok(Source {
-                path: path.to_owned(),
-                _lock: lock,
-            }),
-            Some(Err(TryLockError::WouldBlock)) => Err(refused(
+        let lock_shared = |file: File| match file.try_lock_shared() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(refused(
                 &"another process has it open; stop that process first",
             )),
-            Some(Err(TryLockError::Error(error))) => Err(refused(&error)),
+            Err(TryLockError::Error(error)) => Err(refused(&error)),
+        };
+        let dir = File::open(path).map_err(|error| refused(&error))?;
+        let mut locked = vec![lock_shared(dir)?];
+        match open_to_read(&path.join(LOCK)) {
+            Ok(file) => locked.push(lock_shared(file)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(refused(&error)),
         }
+        Ok(Source {
+            path: path.to_owned(),
+            _locked: locked,
+        })
     }
 }
 
@@ -115,5 +118,32 @@ impl DiskFile for SourceFile {
 
     fn allocate(&self, _len: u64) -> io::Result<()> {
         only_read()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_locks_are_shared_with_readers_and_refused_to_and_by_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process had it open: there is nothing but the directory to lock.
+        drop(Source::open(dir.path()).unwrap());
+        std::fs::write(dir.path().join(LOCK), "").unwrap();
+        let source = Source::open(dir.path()).unwrap();
+        drop(Source::open(dir.path()).unwrap());
+        for held in [dir.path().join(LOCK), dir.path().to_owned()] {
+            let held = File::open(held).unwrap();
+            let refused = held.try_lock();
+            assert!(matches!(refused, Err(TryLockError::WouldBlock)));
+        }
+        drop(source);
+        for held in [dir.path().join(LOCK), dir.path().to_owned()] {
+            let held = File::open(held).unwrap();
+            held.try_lock().unwrap();
+            let error = Source::open(dir.path()).err().unwrap();
+            assert!(error.message().contains("another process"), "{error}");
+        }
     }
 }

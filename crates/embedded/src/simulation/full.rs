@@ -21,6 +21,8 @@ struct Full {
     store: Store,
     now: Now,
     rng: Rng,
+    /// After how many rounds the thread of the upkeep comes to its next task, on average. Unless it is zero, time stands still.
+    lateness: u64,
 }
 
 fn queue() -> QueueName {
@@ -30,6 +32,9 @@ fn queue() -> QueueName {
 impl Full {
     /// One operation, and the threads' work behind it.
     fn act(&mut self, op: Op) -> Reply {
+        if self.lateness > 0 {
+            return self.act_among_others(op);
+        }
         self.now.steady.0 += 1;
         self.now.wall.0 += 1;
         self.now.ceiling = self.now.steady;
@@ -38,6 +43,25 @@ impl Full {
         let reply = round.answers.pop().unwrap().reply.unwrap();
         self.work();
         reply
+    }
+
+    /// The same, with the threads' work done whenever its turn comes.
+    fn act_among_others(&mut self, op: Op) -> Reply {
+        let mut op = Some(op);
+        loop {
+            // While it is stalled, operations wait.
+            let op = op.take_if(|_| !self.store.machine.stalled());
+            let ops = op.map(|op| (1, op)).into_iter().collect();
+            let mut round = self.store.round(self.now, ops);
+            assert!(round.broken.is_none(), "{:?}", round.broken);
+            self.store.sync().unwrap();
+            if self.rng.below(self.lateness) == 0 {
+                self.store.maintain();
+            }
+            if let Some(answer) = round.answers.pop() {
+                return answer.reply.unwrap();
+            }
+        }
     }
 
     fn work(&mut self) {
@@ -54,6 +78,10 @@ impl Full {
 
     fn push(&mut self, most: u64) -> Result<JobId, Code> {
         let len = self.rng.below(most) as usize;
+        self.push_exactly(len)
+    }
+
+    fn push_exactly(&mut self, len: usize) -> Result<JobId, Code> {
         let spec = JobSpec {
             payload: Bytes::from(vec![7; len]),
             backoff: Backoff::Fixed {
@@ -120,6 +148,7 @@ fn full(seed: u64, capacity: u64) -> Full {
         store: Store::open(disk, SEGMENT, Sync::Always, 1).unwrap(),
         now: Now::at(1_700_000_000_000),
         rng: Rng::new(seed),
+        lateness: 0,
     }
 }
 
@@ -196,6 +225,41 @@ fn on_a_full_disk_every_job_can_still_be_leased_failed_deleted_and_acked() {
         assert_eq!(audit.problems, Vec::<String>::new());
     }
     println!("{jobs} jobs on 40 full disks, {moves} moves, none refused");
+}
+
+#[test]
+fn on_a_full_disk_jobs_can_be_settled_however_late_the_other_threads_are() {
+    // If the machine does not ask again as soon as a task has made space, it refuses a settle of seed 255.
+    for seed in 230..280 {
+        let mut full = full(seed, 16 * SEGMENT);
+        full.store = Store::open(full.store.disk.clone(), SEGMENT, Sync::Os, seed).unwrap();
+        full.lateness = 1 + seed % 50;
+        let mut pushed = 0;
+        while full.push_exactly(1000).is_ok() {
+            pushed += 1;
+        }
+        // Half of the jobs, so that the disk stays full enough.
+        for number in 0..pushed / 2 {
+            let token = full.lease(1).pop().expect("a job that no worker holds");
+            let outcome = match number % 4 {
+                0 => Outcome::Ack { result: None },
+                1 => Outcome::Release {
+                    priority: None,
+                    delay: None,
+                },
+                2 => Outcome::Fail {
+                    error: String::new(),
+                    delay: Some(Duration::from_secs(60)),
+                    retry: Retry::Policy,
+                },
+                _ => Outcome::Bury {
+                    error: None,
+                    priority: None,
+                },
+            };
+            full.settle(token, outcome);
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use auxo_core::engine::{
 use auxo_core::job::Leased;
 use auxo_core::life::{Event, State};
 use auxo_core::time::{Now, Timestamp};
-use auxo_core::{Code, JobId, NewJob, Result, Token};
+use auxo_core::{Code, JobId, NewJob, QueueName, Result, Token};
 
 use super::compare::{Nameless, PAGE, differences};
 use super::promises::Promises;
@@ -21,6 +21,8 @@ use crate::record::Position;
 #[derive(Clone, Debug)]
 enum Atom {
     Advance,
+    /// These queues are waited for.
+    Await(BTreeSet<QueueName>),
     Push(NewJob),
     Lease(Ask),
     /// To a call that waits.
@@ -90,7 +92,7 @@ struct Names {
 }
 
 impl Mint for Names {
-    fn id(&mut self, _now: Now) -> JobId {
+    fn id(&mut self, _queue: &QueueName, _now: Now) -> JobId {
         self.ids
             .pop_front()
             .expect("the model took a job in that the machine did not")
@@ -214,6 +216,8 @@ impl Oracle {
             names: names.clone(),
             now,
         };
+        let waits = self.awaited();
+        step.take(&mut self.model, waits);
         step.take(&mut self.model, Atom::Advance);
         self.offer(&mut step, &mut answers);
         self.waiters.retain(|waiter| {
@@ -232,6 +236,8 @@ impl Oracle {
             self.compare(&mut step, request, ticket, &mut answers);
         }
         self.offer(&mut step, &mut answers);
+        let waits = self.awaited();
+        step.take(&mut self.model, waits);
         assert!(
             answers.is_empty(),
             "answers that the model does not give: {:?}",
@@ -248,6 +254,12 @@ impl Oracle {
             names,
             ends: round.ends,
         });
+    }
+
+    fn awaited(&self) -> Atom {
+        let waiters = self.waiters.iter();
+        let queues = waiters.flat_map(|waiter| waiter.ask.queues.iter().cloned());
+        Atom::Await(queues.collect())
     }
 
     fn note_token(&mut self, ticket: Ticket, leased: &Leased) {
@@ -405,6 +417,7 @@ impl Oracle {
         let (found, mut model, now) = self.recover(store, promised);
         self.promises.judge(&mut model, found, now, &mut Nameless);
         model.restart();
+        model.use_all(now);
         self.open.clear();
         self.waiters.clear();
         self.counters.clear();
@@ -478,11 +491,23 @@ impl Oracle {
         // model has had them.
         store.machine.advance(open.now);
         store.machine.out.notices.clear();
+        // Whether queues had been forgotten in the round or not: the new process counts their hour anew.
+        let (mut kept, mut kept_names) = (model.clone(), names.clone());
+        kept.keep_queues(true);
         for atom in &open.atoms {
             take(&mut model, atom.clone(), open.now, &mut names);
+            take(&mut kept, atom.clone(), open.now, &mut kept_names);
+            if matches!(atom, Atom::Await(_)) {
+                // It is no change of the store, and before the first one time has not come yet.
+                continue;
+            }
             match differences(store, &mut model.clone(), &self.known, open.now, PAGE) {
                 Ok(()) => return model,
                 Err(difference) => told.push(difference),
+            }
+            if differences(store, &mut kept.clone(), &self.known, open.now, PAGE).is_ok() {
+                kept.keep_queues(false);
+                return kept;
             }
         }
         panic!(
@@ -558,6 +583,10 @@ fn take(model: &mut Model, atom: Atom, now: Now, names: &mut Names) -> Said {
     match atom {
         Atom::Advance => {
             model.advance(now, names);
+            Said::Nothing
+        }
+        Atom::Await(queues) => {
+            model.set_awaited(queues, now);
             Said::Nothing
         }
         Atom::Push(job) => {

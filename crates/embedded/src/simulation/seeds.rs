@@ -2,6 +2,7 @@
 
 use std::io;
 
+use auxo_conformance::rounds;
 use auxo_core::time::Now;
 
 use super::load::Load;
@@ -241,9 +242,7 @@ fn a_store_shows_after_every_crash_what_was_promised_and_nothing_that_never_was(
         println!("{:?}", run(seed.parse().expect("a number"), None));
         return;
     }
-    let seeds = std::env::var("AUXO_SIM_SEEDS").map_or(200, |seeds| {
-        seeds.parse().expect("AUXO_SIM_SEEDS is a number")
-    });
+    let seeds = rounds::or(200);
     let mut all = Counts::default();
     for seed in 0..seeds {
         let one = run(seed, None);

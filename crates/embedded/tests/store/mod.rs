@@ -10,7 +10,7 @@ use auxo_embedded::{Embedded, Options};
 
 /// A new and empty store with small segments, so that sealing, checkpoints and compaction happen in every test.
 pub async fn make() -> Bench {
-    bench(SimDisk::new(), ManualClock::at(1_700_000_000_000))
+    bench(SimDisk::new(), ManualClock::at(1_760_000_000_000))
 }
 
 fn bench(disk: SimDisk, clock: Arc<ManualClock>) -> Bench {

@@ -537,8 +537,8 @@ pub struct LeaseRequest {
     /// The worker's name for itself, for people who look.
     #[prost(string, tag = "5")]
     pub worker: ::prost::alloc::string::String,
-    /// This very job instead, wherever it stands: if it is not due, or dead, it is kicked first, and neither a pause of its queue
-    /// nor its limits hold it back. It is not waited for.
+    /// This very job instead, wherever it stands. It is not waited for. If the queue would not hand it out now (it is not due, or dead, the
+    /// queue is paused or has reached a limit), this needs the right to operate, too; a job that is not due, or dead, is kicked first.
     #[prost(uint64, optional, tag = "6")]
     pub job: ::core::option::Option<u64>,
     /// Which of the queues gives. All jobs of an answer are of one queue.
@@ -911,6 +911,22 @@ pub struct ListQueuesRequest {
 pub struct ListQueuesResponse {
     #[prost(message, repeated, tag = "1")]
     pub queues: ::prost::alloc::vec::Vec<Queue>,
+    /// The parts of the store that cannot be reached now: their queues are not shown. Only when all queues were asked for.
+    #[prost(message, repeated, tag = "2")]
+    pub unavailable: ::prost::alloc::vec::Vec<Outage>,
+    /// The books of all forgotten queues together, where all queues were asked for and there is anything in them.
+    #[prost(message, optional, tag = "3")]
+    pub forgotten: ::core::option::Option<Books>,
+}
+/// A part of the store that is refused for now.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Outage {
+    /// What is refused: "pushes", "shard 3".
+    #[prost(string, tag = "1")]
+    pub part: ::prost::alloc::string::String,
+    /// Why.
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetQueueRequest {
@@ -1113,7 +1129,7 @@ pub struct WatchRequest {
 /// What happened. A message without notices shows that the stream lives.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchResponse {
-    /// Names this run of the server: sequences begin anew with each.
+    /// Names this run of the server, and the queue asked for: sequences begin anew with each.
     #[prost(string, tag = "1")]
     pub run: ::prost::alloc::string::String,
     /// What is lost to this watcher, before the notices.
@@ -1122,7 +1138,7 @@ pub struct WatchResponse {
     /// In the order in which it happened.
     #[prost(message, repeated, tag = "3")]
     pub notices: ::prost::alloc::vec::Vec<Notice>,
-    /// The sequence up to which everything was told or is lost. It rises also where nothing was of the queue asked for.
+    /// The sequence up to which everything was told or is lost.
     #[prost(uint64, tag = "4")]
     pub until: u64,
 }
@@ -1130,10 +1146,10 @@ pub struct WatchResponse {
 pub mod watch_response {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Gap {
-        /// How many notices, of all queues.
+        /// How many notices, of the queue asked for or of all.
         #[prost(uint64, tag = "1")]
         pub missed: u64,
-        /// The server was restarted since, and what came before is not in the number.
+        /// The server was restarted since, or nobody watched for a while, and what came before is not in the number.
         #[prost(bool, tag = "2")]
         pub restarted: bool,
     }
@@ -1141,7 +1157,7 @@ pub mod watch_response {
 /// One transition of one job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Notice {
-    /// Rises by one with each notice of a run, whichever queue it is of.
+    /// Rises by one with each notice of a run: of the queue asked for, or of all.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
     #[prost(uint64, tag = "2")]
@@ -1173,6 +1189,9 @@ pub struct AuditResponse {
     /// Every difference found, as a sentence that names the queue or job. None is good.
     #[prost(string, repeated, tag = "3")]
     pub problems: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The books of all forgotten queues together, if there is anything in them.
+    #[prost(message, optional, tag = "4")]
+    pub forgotten: ::core::option::Option<Books>,
 }
 /// Nested message and enum types in `AuditResponse`.
 pub mod audit_response {
@@ -2941,7 +2960,8 @@ pub mod queues_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Shows the named queues, or all, in the order of their names. A queue that never was is left out.
+        /// Shows the named queues, or all, in the order of their names. A queue that never was is left out. Where a part of the store cannot be
+        /// reached, the named ones are refused, and of all those that can be reached are shown.
         pub async fn list(
             &mut self,
             request: impl tonic::IntoRequest<super::ListQueuesRequest>,
@@ -3076,7 +3096,8 @@ pub mod queues_server {
     /// Generated trait containing gRPC methods that should be implemented for use with QueuesServer.
     #[async_trait]
     pub trait Queues: std::marker::Send + std::marker::Sync + 'static {
-        /// Shows the named queues, or all, in the order of their names. A queue that never was is left out.
+        /// Shows the named queues, or all, in the order of their names. A queue that never was is left out. Where a part of the store cannot be
+        /// reached, the named ones are refused, and of all those that can be reached are shown.
         async fn list(
             &self,
             request: tonic::Request<super::ListQueuesRequest>,

@@ -6,17 +6,25 @@ use std::sync::Arc;
 use auxo_core::engine::{Ask, Outcome, Settle};
 use auxo_core::job::Leased;
 use auxo_core::{Error, QueueName};
+use tokio::sync::oneshot;
 
-use super::{Desk, Waiter};
+use super::look::Look;
+use super::{Desk, NAMES, Waiter};
+use crate::confirm;
+use crate::parts::BUDGET;
 use crate::settle;
 use crate::spread::Said;
 use crate::store::Store;
 
 /// How many of those who wait for the same queues are asked for at first.
 pub(super) const FEW: usize = 4;
-/// How many asks one script gets, and how many jobs they may want together.
+/// How many asks one script gets.
 pub(super) const MANY: usize = 256;
-const JOBS: usize = 1000;
+/// How many jobs the asks of one script may want together, unless a single ask wants more: as many plain jobs as the script can lend with
+/// its budget. If the script left some for a second one, the calls that it has served would wait for that one, too.
+const JOBS: usize = BUDGET / 6;
+/// The same when the desk looks for all calls that wait, and mostly finds nothing to lend.
+const JOBS_OF_ALL: usize = 1000;
 
 /// For whom is asked at once.
 #[derive(Default)]
@@ -32,6 +40,8 @@ pub(super) struct Round {
     told: BTreeMap<QueueName, u16>,
     /// Told of, but nobody waits for them.
     pub(super) idle: Vec<QueueName>,
+    /// Dropped when the round is over, which calls wait for.
+    _over: Vec<oneshot::Sender<()>>,
 }
 
 impl Desk {
@@ -52,6 +62,7 @@ impl Desk {
             new = std::mem::take(&mut inside.new);
             round.told = std::mem::take(&mut inside.told);
             round.all = std::mem::take(&mut inside.all);
+            round._over = std::mem::take(&mut inside.over);
             let idle = |queue: &&QueueName| !inside.is_waited_for(queue);
             round.idle = round.told.keys().filter(idle).cloned().collect();
         } else {
@@ -64,6 +75,7 @@ impl Desk {
         let (mut behind, mut rest) = (Vec::new(), BTreeSet::new());
         let mut kinds: HashMap<&[QueueName], usize> = HashMap::new();
         let mut wanted = 0;
+        let most_wanted = if round.all { JOBS_OF_ALL } else { JOBS };
         for (ticket, waiter) in &inside.waiters {
             let queues = waiter.ask.queues.as_slice();
             let was_left = left.contains(ticket);
@@ -85,7 +97,7 @@ impl Desk {
             }
             *same += usize::from(patient);
             wanted += waiter.ask.max as usize;
-            if !round.asks.is_empty() && (round.asks.len() >= MANY || wanted > JOBS) {
+            if !round.asks.is_empty() && (round.asks.len() >= MANY || wanted > most_wanted) {
                 rest.insert(*ticket);
                 continue;
             }
@@ -103,29 +115,43 @@ impl Desk {
     }
 
     /// Notes who was asked for in vain; answers with the queues of which there is nothing more for who waits.
-    pub(super) fn note(&self, round: &Round, lent: &[Vec<Leased>]) -> BTreeSet<QueueName> {
+    pub(super) fn note(&self, round: &Round, look: &Look) -> BTreeSet<QueueName> {
         let mut inside = self.lock();
         let mut empty = BTreeSet::new();
-        for ((ticket, (ask, patient)), lent) in round.tickets.iter().zip(&round.asks).zip(lent) {
-            if *patient && lent.is_empty() {
+        for (at, (ticket, (ask, patient))) in round.tickets.iter().zip(&round.asks).enumerate() {
+            if *patient && look.lent[at].is_empty() && !look.is_late(at) {
                 inside.in_vain.insert(*ticket);
+                if inside.entered.len() >= NAMES {
+                    // What stays in Redis goes by itself within a minute.
+                    inside.entered.clear();
+                }
+                inside.entered.extend(ask.queues.iter().cloned());
                 empty.extend(ask.queues.iter().cloned());
             }
         }
         empty
     }
 
-    /// Gives each what it got. What nobody takes goes back.
-    pub(super) async fn hand_out(&self, store: &Arc<Store>, round: &Round, lent: Vec<Vec<Leased>>) {
+    /// Gives each what it got. What nobody takes goes back. A call for which Redis answered too late is asked for again while it
+    /// waits.
+    pub(super) async fn hand_out(&self, store: &Arc<Store>, round: &Round, mut look: Look) {
         let mut unwanted = Vec::new();
         {
             let mut inside = self.lock();
-            for (ticket, lent) in round.tickets.iter().zip(lent) {
+            for (at, ticket) in round.tickets.iter().enumerate() {
+                let is_late = look.is_late(at);
+                let lent = std::mem::take(&mut look.lent[at]);
                 let patient = |waiter: &Waiter| waiter.until > store.clock.now().steady;
                 if lent.is_empty() && inside.waiters.get(ticket).is_some_and(patient) {
+                    if is_late {
+                        inside.new.insert(*ticket);
+                    }
                     continue;
                 }
                 match inside.waiters.remove(ticket) {
+                    Some(waiter) if is_late => {
+                        let _ = waiter.answer.send(Err(confirm::too_late()));
+                    }
                     Some(waiter) => {
                         if let Err(Ok(back)) = waiter.answer.send(Ok(lent)) {
                             unwanted.extend(back);

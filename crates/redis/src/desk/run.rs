@@ -114,15 +114,15 @@ impl Desk {
             }
         };
         self.lock().trouble = None;
+        look.drop_late(store);
         if round.all {
             course.sure = Instant::now() + rest::look(store.shards);
         }
         course.set(look.alarm().filter(|_| !store.told));
         self.tell_next(store, round, &look.said);
-        let lent = std::mem::take(&mut look.lent);
-        let served = lent.iter().filter(|lent| !lent.is_empty()).count();
-        let empty = self.note(round, &lent);
-        self.hand_out(store, round, lent).await;
+        let served = look.lent.iter().filter(|lent| !lent.is_empty()).count();
+        let empty = self.note(round, &look);
+        self.hand_out(store, round, look).await;
         // Where all were served there may be more for the others who wait for the same.
         course.most = match served > 0 && served == round.tickets.len() {
             true => MANY,
@@ -148,6 +148,8 @@ impl Desk {
         let mut inside = self.lock();
         inside.in_vain.clear();
         inside.rest.clear();
+        // The look that follows the pause is for everybody in any case.
+        inside.all = false;
         if error.code() == Code::Internal {
             for (_, waiter) in std::mem::take(&mut inside.waiters) {
                 let _ = waiter.answer.send(Err(error.clone()));

@@ -6,12 +6,12 @@ use auxo_core::Result;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use super::Link;
 use super::commit::Asked;
 use super::connection::Connection;
 use super::fault::{Fault, Refusal, Remedy};
 use super::node::Node;
 use super::pace::Pauses;
+use super::{Done, Link, Unconfirmed};
 use crate::script::Script;
 
 /// A call on its way.
@@ -36,13 +36,13 @@ pub(super) enum Next {
 }
 
 impl Link {
-    pub(super) async fn carry(&self, errand: Errand<'_>) -> Result<Value> {
+    pub(super) async fn carry(&self, errand: Errand<'_>) -> Result<Done> {
         let until = self.deadline();
         let carried = self.try_until(&errand, until).await;
         carried.map_err(|fault| fault.error(errand.what))
     }
 
-    async fn try_until(&self, errand: &Errand<'_>, until: Instant) -> Result<Value, Fault> {
+    async fn try_until(&self, errand: &Errand<'_>, until: Instant) -> Result<Done, Fault> {
         let route = &self.inner.route;
         let mut pauses = Pauses::default();
         let mut redirections = 0;
@@ -66,7 +66,7 @@ impl Link {
                 }
                 Next::Again(_) | Next::Later => {
                     redirections = 0;
-                    pauses.wait(until).await
+                    self.pause(&mut pauses, until).await
                 }
             };
             // What Redis said explains more than that it then said nothing.
@@ -87,18 +87,32 @@ impl Link {
         node: &Arc<Node>,
         ask: bool,
         until: Instant,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Done, Fault> {
         if let Some(asked) = errand.replicas {
             let mut commands = Vec::with_capacity(2);
             commands.extend(ask.then(|| redis::cmd("ASKING")));
             commands.push(errand.command.clone());
-            return node.commits.ask(commands, asked, until).await;
+            let committed = node.commits.ask(commands, asked, until).await?;
+            let (confirmed, asked) = (committed.confirmed, committed.asked);
+            return Ok(Done {
+                answer: committed.answer,
+                unconfirmed: (confirmed < asked).then(|| Unconfirmed {
+                    confirmed,
+                    asked,
+                    error: Fault::Unconfirmed { confirmed, asked }.error(errand.what),
+                }),
+            });
         }
         let connection = self.connection(node, until).await?;
-        if !ask {
-            return node.calls.ask(&connection, &errand.command, until).await;
-        }
-        asking(&connection, &errand.command, until).await
+        let answer = if ask {
+            asking(&connection, &errand.command, until).await?
+        } else {
+            node.calls.ask(&connection, &errand.command, until).await?
+        };
+        Ok(Done {
+            answer,
+            unconfirmed: None,
+        })
     }
 
     /// The connection for calls, unless it turns out while we wait that another server has taken over.
@@ -110,6 +124,15 @@ impl Link {
         tokio::select! {
             connection = node.calls.get(until) => connection,
             Ok(()) = changes.changed() => Err(Fault::Away("another server took over".to_owned())),
+        }
+    }
+
+    /// Waits before the next try, at most until another server has taken over. Whether there is time left.
+    pub(super) async fn pause(&self, pauses: &mut Pauses, until: Instant) -> bool {
+        let mut changes = self.inner.route.changes();
+        tokio::select! {
+            in_time = pauses.wait(until) => in_time,
+            Ok(()) = changes.changed() => Instant::now() < until,
         }
     }
 
@@ -182,6 +205,9 @@ async fn load(
     match node.ask(&command, until).await {
         Ok(_) => Ok(Next::Again(None)),
         Err(Fault::Denied(why)) => Err(Fault::Denied(why)),
+        Err(Fault::Refused(refusal)) if refusal.is_unknown_command() => {
+            Err(Fault::Refused(refusal))
+        }
         Err(_) => Ok(Next::Later),
     }
 }

@@ -4,6 +4,7 @@
 //! that came while the last group waited are sent together, and one `WAIT` behind them is for all.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -15,6 +16,8 @@ use super::door::Door;
 use super::fault::Fault;
 use super::lane::Lane;
 
+/// How much later than it should Redis may end a `WAIT`.
+const TICK: Duration = Duration::from_millis(150);
 /// How many calls go together.
 const GROUP: usize = 256;
 
@@ -27,11 +30,19 @@ pub(super) struct Commits {
 /// How many replicas must confirm: this many, or all that are connected.
 pub(super) type Asked = Option<u32>;
 
+/// An answer, and how many replicas have the change of those that must.
+pub(super) struct Committed {
+    pub(super) answer: Value,
+    pub(super) confirmed: u32,
+    pub(super) asked: u32,
+}
+
 struct Item {
     commands: Vec<Cmd>,
     asked: Asked,
+    since: Instant,
     until: Instant,
-    answer: oneshot::Sender<Result<Value, Fault>>,
+    answer: oneshot::Sender<Result<Committed, Fault>>,
 }
 
 impl Commits {
@@ -42,17 +53,19 @@ impl Commits {
         }
     }
 
-    /// Sends commands that belong together, and answers with the answer of the last when it is confirmed.
+    /// Sends commands that belong together, and answers with the answer of the last when it is confirmed, or the time for
+    /// that is over.
     pub(super) async fn ask(
         &self,
         commands: Vec<Cmd>,
         asked: Asked,
         until: Instant,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Committed, Fault> {
         let (answer, answered) = oneshot::channel();
         let item = Item {
             commands,
             asked,
+            since: Instant::now(),
             until,
             answer,
         };
@@ -84,6 +97,12 @@ async fn serve(lane: Lane, mut items: mpsc::Receiver<Item>) {
     while items.recv_many(&mut group, GROUP).await > 0 {
         // Whoever gave up is not to be surprised by a change.
         group.retain(|item| !item.answer.is_closed());
+        // What has little time left would hardly be confirmed in it: it is better not done.
+        let late: Vec<Item> = group.extract_if(.., |item| item.is_late()).collect();
+        all(
+            late,
+            &Fault::Away("replicas are slow to confirm".to_owned()),
+        );
         let Some(first) = group.iter().map(|item| item.until).min() else {
             continue;
         };
@@ -96,6 +115,14 @@ async fn serve(lane: Lane, mut items: mpsc::Receiver<Item>) {
             }
             Err(fault) => all(group.drain(..), &fault),
         }
+    }
+}
+
+impl Item {
+    /// Whether it was in line for most of its time.
+    fn is_late(&self) -> bool {
+        let left = self.until.saturating_duration_since(Instant::now());
+        left < (self.until - self.since) / 4
     }
 }
 
@@ -114,11 +141,11 @@ async fn send(connection: &Connection, group: Vec<Item>, until: Instant) -> Resu
         }
         Ok((answers, confirmed, asked)) => {
             for (item, answer) in group.into_iter().zip(answers) {
-                let answer = match answer {
-                    Ok(_) if confirmed < asked => Err(Fault::Unconfirmed { confirmed, asked }),
-                    answer => answer,
-                };
-                let _ = item.answer.send(answer);
+                let _ = item.answer.send(answer.map(|answer| Committed {
+                    answer,
+                    confirmed,
+                    asked,
+                }));
             }
             Ok(())
         }
@@ -167,8 +194,10 @@ async fn confirmed(
 }
 
 fn add_wait(commands: &mut Pipeline, asked: u32, until: Instant) {
-    // A little less than there is, so that "too few" is what the caller hears, rather than nothing.
-    let left = until.saturating_duration_since(Instant::now()).as_millis() * 9 / 10;
+    // A little less than there is, so that "too few" is what the caller hears, rather than nothing. Redis looks ten times in
+    // a second whose time is over.
+    let left = until.saturating_duration_since(Instant::now());
+    let left = left.saturating_sub(TICK).min(left * 9 / 10).as_millis();
     // Zero would be for ever.
     let left = u64::try_from(left).unwrap_or(u64::MAX).max(1);
     commands.cmd("WAIT").arg(asked).arg(left);

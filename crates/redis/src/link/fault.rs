@@ -72,6 +72,19 @@ impl Refusal {
         }
     }
 
+    /// A command that Redis does not know, or that a script called: it was renamed, or this is no Redis that has it.
+    pub(super) fn is_unknown_command(&self) -> bool {
+        let text = self.text.to_lowercase();
+        text.starts_with("unknown command") || text.starts_with("unknown redis command")
+    }
+
+    /// What Redis said, without where in which script that was.
+    fn short(&self) -> &str {
+        let ends = [" script: ", ", with args "].map(|rest| self.text.find(rest));
+        let end = ends.into_iter().flatten().min();
+        &self.text[..end.unwrap_or(self.text.len())]
+    }
+
     fn denies(&self) -> bool {
         matches!(self.code.as_str(), "NOAUTH" | "WRONGPASS" | "NOPERM")
     }
@@ -118,8 +131,20 @@ impl Fault {
             ),
             Fault::Refused(refusal) if refusal.code == "OOM" => Error::new(
                 Code::QueueFull,
-                format!("redis has no memory left for {what}: {refusal}"),
+                format!(
+                    "redis has no memory left for {what} (maxmemory): it takes no new jobs, but those that it has can be leased, \
+                     settled and deleted"
+                ),
             ),
+            Fault::Refused(refusal) if refusal.is_unknown_command() => {
+                let why = refusal.short();
+                Error::new(
+                    Code::Unavailable,
+                    format!(
+                        "{what} failed in redis: {why}; a command that it needs was renamed or switched off"
+                    ),
+                )
+            }
             Fault::Refused(refusal) => {
                 Error::new(Code::Internal, format!("{what} failed in redis: {refusal}"))
             }
@@ -148,6 +173,32 @@ mod tests {
             code: code.to_owned(),
             text: text.to_owned(),
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_redis_is_said_without_the_hash_of_a_script() {
+        let said = |code: &str, text: &str| Fault::Refused(refusal(code, text)).error("push");
+        let full = said(
+            "OOM",
+            "command not allowed when used memory > 'maxmemory'. script: 3f2a, on @user_script:7.",
+        );
+        assert_eq!(full.code(), Code::QueueFull);
+        for (text, known) in [
+            (
+                "unknown command 'EVALSHA', with args beginning with: '3f2a' '2' ",
+                "unknown command 'EVALSHA'",
+            ),
+            (
+                "Unknown Redis command called from script script: 3f2a, on @user_script:7.",
+                "renamed or switched off",
+            ),
+        ] {
+            let error = said("ERR", text);
+            assert_eq!(error.code(), Code::Unavailable);
+            assert!(error.message().contains(known), "{error}");
+            assert!(!error.message().contains("user_script"), "{error}");
+        }
+        assert!(!full.message().contains("3f2a"), "{full}");
     }
 
     #[test]

@@ -10,17 +10,34 @@ use tokio::time::Instant;
 /// After this time without a failure, the next counts as the first.
 const CALM: Duration = Duration::from_secs(10);
 
-/// Tries after a failure: soon at first, then about one in a second.
+/// The longest pause before a server is dialed again, by the mean one second.
+const DIAL_MS: u64 = 2000;
+/// The longest pause before the servers that live are asked again which of them is the primary: all that wait depend on it.
+const LOOK_MS: u64 = 500;
+
+/// Tries after a failure: soon at first, then more rarely.
 #[derive(Debug)]
 pub(super) struct Pace {
     failures: u32,
+    most_ms: u64,
     not_before: Instant,
 }
 
 impl Pace {
+    /// Of tries to reach a server.
     pub(super) fn new() -> Pace {
+        Pace::up_to(DIAL_MS)
+    }
+
+    /// Of questions which server has what.
+    pub(super) fn of_looks() -> Pace {
+        Pace::up_to(LOOK_MS)
+    }
+
+    fn up_to(most_ms: u64) -> Pace {
         Pace {
             failures: 0,
+            most_ms,
             not_before: Instant::now(),
         }
     }
@@ -36,7 +53,7 @@ impl Pace {
             self.failures = 0;
         }
         // The mean of what is drawn is half of the limit.
-        let limit = growing(self.failures, 50, 2000);
+        let limit = growing(self.failures, 50, self.most_ms);
         self.failures = self.failures.saturating_add(1);
         self.not_before = Instant::now() + jitter(limit);
     }

@@ -102,11 +102,22 @@ impl Route {
         self.known(slot).ok_or_else(|| self.why_not(slot))
     }
 
+    /// Whether this is the server that has a slot, as far as is known.
+    pub(super) fn has(&self, slot: Option<u16>, node: &Arc<Node>) -> bool {
+        let known = self.known(slot);
+        known.is_some_and(|known| Arc::ptr_eq(&known, node))
+    }
+
     fn known(&self, slot: Option<u16>) -> Option<Arc<Node>> {
         let table = self.table.borrow();
         match slot {
             Some(slot) => table.owner(slot).cloned(),
-            None => table.nodes().first().cloned(),
+            None => {
+                // One that answers, if that is known: a part of a cluster may be away.
+                let nodes = table.nodes();
+                let open = nodes.iter().find(|node| node.calls.now().is_some());
+                open.or(nodes.first()).cloned()
+            }
         }
     }
 
@@ -203,7 +214,7 @@ impl Route {
 
 /// Looks again whenever somebody wants it.
 async fn keep(route: Arc<Route>) {
-    let mut pace = Pace::new();
+    let mut pace = Pace::of_looks();
     loop {
         route.wanted.notified().await;
         tokio::time::sleep_until(pace.not_before()).await;

@@ -4,10 +4,10 @@
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the queue   4 the other store
 --       5 what to do: 'look' only says how the move from there stands, 'begin' makes this run the only one to take jobs from,
---       'jobs' takes some, 'end' forgets the move; 'leave' lets jobs go there and to no other store, 'stay' to none
+--       'jobs' takes some, 'more' takes others of the same call, 'end' forgets the move; 'leave' lets jobs go there and to no other store, 'stay' to none
 --       6 the run, 8 bytes
---       then for each job its id at the source and its version there (16 bytes), its id here, its record, its life or nothing,
---       and its due time
+--       then for each job its id at the source and its version there (16 bytes), the id again if it names this shard and else zeros,
+--       its record, its life or nothing, and its due time
 -- ->    0, 1 if another run has begun since, 2 if jobs go to another store, 3 if the queue is spread; the note, if there is one;
 --       the store that jobs go to, if there is one; and for each job 10 bytes: how:1 id:8 state:1
 
@@ -21,13 +21,14 @@ local function stands(refused, answers)
   return { refused, note or '', leaving or '', answers or '' }
 end
 
-if leaving and (act == 'begin' or act == 'jobs' or act == 'leave' and leaving ~= store) then return stands(2) end
+if leaving and (act == 'begin' or act == 'jobs' or act == 'more' or act == 'leave' and leaving ~= store) then return stands(2) end
 if act == 'stay' and leaving == store then
   redis.call('HDEL', notes, GOING_TO)
+  redis.call('ZADD', K_UNUSED, now, ARGV[3])
   leaving = nil
 end
 if act == 'look' or act == 'stay' or act == 'end' and not note then return stands(0) end
-upkeep(100)
+upkeep()
 local q = queue_of(ARGV[3])
 if act == 'begin' or act == 'leave' then
   if act == 'begin' then
@@ -52,6 +53,7 @@ if not note or string.sub(note, 1, 8) ~= run then
 end
 if act == 'end' then
   redis.call('HDEL', notes, store)
+  q.used = true
   note = nil
   save()
   publish()
@@ -69,25 +71,19 @@ if q.apart or q.changing then
   return stands(3)
 end
 
-local function is_newer(id, other)
-  local high, low = struct.unpack('>I4I4', id)
-  local other_high, other_low = struct.unpack('>I4I4', other)
-  return high > other_high or high == other_high and low > other_low
-end
-
--- Which jobs have an id that nobody has, and the newest of these ids.
-local taken, newest, own = {}, redis.call('HGET', K_META, 'id') or NOBODY, {}
+-- Which jobs have an id that no other job has, and the newest of these ids.
+local newest, latest = redis.call('HGET', K_META, 'id'), first_id(math.max(now, IDS_BEGIN) + DAY)
+newest = newest and number_of(newest) or 0
+local taken, own = {}, {}
 for i = 7, #ARGV, 5 do
   local id = ARGV[i + 1]
-  if id ~= NOBODY and not taken[id] and time_of(id) <= now + DAY and redis.call('HSTRLEN', K_JOBS, id) == 0 then
+  if id ~= NOBODY and not taken[id] and number_of(id) <= latest and redis.call('HSTRLEN', K_JOBS, id) == 0 then
     taken[id], own[i] = true, true
+    newest = math.max(newest, number_of(id))
   end
 end
-for id in pairs(taken) do
-  if is_newer(id, newest) then newest = id end
-end
 -- New ids lie behind all that come along.
-if newest ~= NOBODY then redis.call('HSET', K_META, 'id', newest) end
+if newest > 0 then redis.call('HSET', K_META, 'id', struct.pack('>I8', newest)) end
 
 local function place(job)
   if job.state == DONE then
@@ -128,7 +124,7 @@ local function adopt(i)
   return struct.pack('>Bc8B', NEW, job.id, 0)
 end
 
-local answers, last = {}, { run }
+local answers, last = {}, { act == 'more' and note or run }
 for i = 7, #ARGV, 5 do
   local answer = adopt(i)
   answers[#answers + 1] = answer

@@ -6,6 +6,9 @@
 -- ->    1
 
 for i = 3, #ARGV do
-  if redis.call('EXISTS', K_QUEUE .. ARGV[i]) == 1 then redis.call('HSET', K_QUEUE .. ARGV[i], 'asked', now) end
+  if redis.call('EXISTS', K_QUEUE .. ARGV[i]) == 1 then
+    redis.call('HSET', K_QUEUE .. ARGV[i], 'asked', now)
+    redis.call('ZADD', K_UNUSED, 'XX', now, ARGV[i])
+  end
 end
 return 1

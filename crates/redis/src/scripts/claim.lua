@@ -6,9 +6,10 @@
 --       milliseconds it has the shard while it walks   6 and while it rests   7 the sketch of a shard with which there is nothing
 --       to do
 -- ->    1 if it is this process, else 0; the sketch, or nothing if the shard has too many queues for one; for how many milliseconds
---       another process has it; how many walks came to their end
+--       another process has it; how many walks came to their end; how many queues may be forgotten
 
 local STEPS = 3000
+local HOUR = 3600000
 local process, deed, walking, resting, clean = unpack(ARGV, 3, 7)
 
 local function keep(how, length)
@@ -44,13 +45,13 @@ local walks = redis.call('HGET', K_META, 'walks') or '0'
 local holder, how, till = string.match(redis.call('GET', K_AUDITOR) or '', '^(%S+) (%S+) (%d+)$')
 -- Who rests only keeps others from walking as well. What is urgent does not wait for that: it may be dead.
 if holder and holder ~= process and (how == 'walk' or deed ~= 'urgent') then
-  return { 0, '', string.format('%.0f', math.max(till - now, 0)), walks }
+  return { 0, '', string.format('%.0f', math.max(till - now, 0)), walks, 0 }
 end
 if deed == 'over' then
   walks = redis.call('HINCRBY', K_META, 'walks', 1)
   keep('rest', resting)
-  return { 1, '', '0', walks }
+  return { 1, '', '0', walks, 0 }
 end
 local sketch = sketch_of()
 if sketch ~= '' and sketch == clean then keep('rest', resting) else keep('walk', walking) end
-return { 1, sketch, '0', walks }
+return { 1, sketch, '0', walks, redis.call('ZCOUNT', K_UNUSED, '-inf', now - HOUR) }

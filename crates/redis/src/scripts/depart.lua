@@ -26,7 +26,7 @@ local function depart(id, version)
   return 1
 end
 
-upkeep(100)
+upkeep()
 local answers = {}
 for i = 4, #ARGV, 2 do
   answers[#answers + 1] = string.char(depart(ARGV[i], ARGV[i + 1]))

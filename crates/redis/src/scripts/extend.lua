@@ -6,7 +6,7 @@
 --       then for each lease id:8 counter:6 nonce:8 has_ttr:1 ttr:6 has_progress:1 progress
 -- ->    for each lease 8 bytes: extended:1 cancel:1 deadline:6
 
-upkeep(100)
+upkeep()
 local answers = {}
 for i = 3, #ARGV do
   local id, counter, nonce, has_ttr, ttr, has_progress, at = struct.unpack('>c8I6c8BI6B', ARGV[i])

@@ -2,7 +2,8 @@
 -- lease: ready -> leased; take: ready -> done, where the length of a lease is zero
 --
 -- KEYS  1 the root of the shard   2 one that is never there
--- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the process that asks   4 '1' to lend though schedules are due
+-- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the process that asks   4 1 to lend though schedules are due, plus
+--       2 if leases are pending until they are confirmed
 --       5 for queues that are spread and have a rate, what their homes allow: tokens:4 queue:1+ of each
 --       then for those who ask for the same: how:1 ttr:6 waits:1 queues:2 members:2, the queues, and for each member max:4 and
 --       the worker, and max random nonces of 8 bytes; how is 1 if all leases are as long as ttr says, plus 2 if the queue is to
@@ -10,8 +11,13 @@
 -- ->    the time in microseconds; the time at which to look again, 0 for never; whether schedules are due (1) or must be armed anew (2); and
 --       for those who ask together: how many jobs each got, and id, record and life of each job; and for each queue that is or
 --       was spread its name and its settings, with want_room:4 want_tokens:4 tokens:4 (left over) spare:1 (whether it could lend
---       more than is due here) behind them
--- Without anybody who asks it only lets happen whose time has come.
+--       more than is due here) behind them; and 1 if those of the last answer may have more, 2 if those who ask behind them have
+--       no answer because all would have taken too long
+-- Without asks the script only lets happen whose time has come. It then fails where Redis takes no changes, though it has none to make, so
+-- that the process knows before a call asks.
+
+-- What was spent, see part_moves.
+local spent = 0
 
 -- How many leases the queue allows now; and when it allows the next one, if that is a matter of time.
 local function room(q, max)
@@ -20,7 +26,7 @@ local function room(q, max)
   if q.count and q.apart then
     max = math.min(max, q.tokens or 0)
   elseif q.count then
-    q.level = level(q)
+    q.level, q.filled = level(q)
     max = math.min(max, math.floor(q.level / q.per))
   end
   return math.max(max, 0)
@@ -83,6 +89,7 @@ end
 
 local counter = tonumber(meta[3] or 0)
 local before = counter
+local pending = has(tonumber(ARGV[4]), 2)
 
 -- Whose turn it is among those who ask together; each gets its jobs before the next.
 local function member_of(ask)
@@ -95,7 +102,7 @@ local function member_of(ask)
 end
 
 -- What a lease of a job to which nothing has happened yet begins with.
-local FRESH = struct.pack('>BBI4I4I4', LEASED, 0, 1, 0, 0)
+local FRESH = struct.pack('>BBI4I4I4', LEASED, pending and PENDING or 0, 1, 0, 0)
 
 -- What the head of a record says, if its job wants nothing special: how long it is, the length of the lease, and whether it was
 -- due only later. Most jobs of a queue have the same.
@@ -115,6 +122,7 @@ local function lend_fresh(q, class, ask, batch, i)
   -- Where the flags of a record of this queue are.
   local flags_at = 32 + #q.name
   local head, kind, ms, due, front, size, rest, deadline
+  local cost = 0
   while got < max do
     local id, record = ids[i], records[i]
     if not record or lives[i] then break end
@@ -138,9 +146,9 @@ local function lend_fresh(q, class, ask, batch, i)
         ms, due = nil, batch.times[i]
         front = FRESH .. pack('>I6', tonumber(due)) .. sub(pack('>I6', number), 1, 5)
       end
-    -- What ids of one shard and one millisecond have in common, and the counter but for its last byte.
+    -- What ids have in common that differ by less than 256, and so belong to one millisecond; and the counter but for its last byte.
     elseif low == 0 or not ms or find(id, ms, 1, true) ~= 1 then
-      ms, due = sub(id, 1, 6), nil
+      ms, due = sub(id, 1, 7), nil
       front = FRESH .. pack('>I6', time_of(id)) .. sub(pack('>I6', number), 1, 5)
     end
     -- Not `pack`, which copies byte by byte.
@@ -149,8 +157,10 @@ local function lend_fresh(q, class, ask, batch, i)
     kept[n + 1], kept[n + 2] = id, lease
     timers[n + 1], timers[n + 2] = deadline, id
     m, n, i = m + 3, n + 2, i + 1
+    cost = cost + #record
     if watched then notice(q.name, id, LEASE, member.worker, '') end
   end
+  spent = spent + 5 * (got - member.got) + bytes_cost(cost)
   member.got, counter, batch.n, lent.n = got, number, n, m
   return i
 end
@@ -158,6 +168,7 @@ end
 -- Lends the i-th job, whatever happened to it and whatever it wants; unless it is not to be lent.
 local function lend_any(q, class, ask, batch, i)
   local id, record = batch.ids[i], batch.records[i]
+  spent = spent + 25 + bytes_cost(#record + #(batch.lives[i] or ''))
   local job = open(id, record, batch.lives[i])
   batch.times = batch.times or due_times(q, class, #batch.ids)
   -- Where a job stands at the front, only its life knows when it was due.
@@ -175,7 +186,7 @@ local function lend_any(q, class, ask, batch, i)
     local lent, n, member = batch.lent, batch.n, member_of(ask)
     member.got, counter = member.got + 1, counter + 1
     local nonce = string.sub(member.nonces, member.got * 8 - 7, member.got * 8)
-    local lease = lend(q, job, counter, nonce, member.worker, ask.ttr)
+    local lease = lend(q, job, counter, nonce, member.worker, ask.ttr, pending)
     lent[lent.n + 1], lent[lent.n + 2], lent[lent.n + 3] = id, record, lease
     lent.n = lent.n + 3
     if job.state == LEASED then
@@ -187,16 +198,25 @@ local function lend_any(q, class, ask, batch, i)
   end
 end
 
--- Lends the first due jobs of a priority, of a fair queue only one; says how many it took out of the line.
+-- How many jobs of a queue can be lent with what is left to spend, if they are plain and as large as its jobs are on average.
+local function affordable(q)
+  local each = 5 + bytes_cost(q.bytes / math.max(stored(q), 1))
+  return math.max(math.floor((BUDGET - spent) / each), 1)
+end
+
+-- Lends the first due jobs of a priority, of a fair queue only one, as long as there is something left to spend; says how many
+-- it took out of the line.
 local function serve_some(q, class, ask, most, lent)
-  local ids, times = chosen(q, class, math.min(most, 1000))
+  if spent >= BUDGET then return 0 end
+  if q.fair then spent = spent + 20 end
+  local ids, times = chosen(q, class, math.min(most, affordable(q)))
   local count = #ids
   if count == 0 then return 0 end
   local records = redis.call('HMGET', K_JOBS, unpack(ids))
   local lives = redis.call('HMGET', K_LIVES, unpack(ids))
   local batch = { ids = ids, records = records, lives = lives, times = times, lent = lent, kept = {}, timers = {}, n = 0 }
   local i = 1
-  while i <= count do
+  while i <= count and (i == 1 or spent < BUDGET) do
     local next = q.fair and i or lend_fresh(q, class, ask, batch, i)
     if next == i then
       if records[i] then lend_any(q, class, ask, batch, i) end
@@ -204,6 +224,7 @@ local function serve_some(q, class, ask, most, lent)
     end
     i = next
   end
+  count = i - 1
   if q.fair then
     redis.call('ZREM', line_of(q, class), ids[1])
   else
@@ -237,7 +258,7 @@ local function pay(q, given)
     q.tokens = q.tokens - given
   elseif q.count and given > 0 then
     q.level = q.level - given * q.per
-    redis.call('HSET', K_QUEUE .. q.name, 'level', q.level, 'at', now)
+    redis.call('HSET', K_QUEUE .. q.name, 'level', q.level, 'at', q.filled)
   end
   q.given = (q.given or 0) + given
 end
@@ -287,11 +308,13 @@ local function head_of(q)
         if job.expires == 0 or job.expires > now then
           return { q = q, class = class, rank = rank(class, redis.call('ZSCORE', line, id), id) }
         end
+        if spent >= BUDGET then return end
         die(q, job, EXPIRE, EXPIRED, '', '')
       elseif job and q.fair then
         leave_group(q, class, group_id(job.group), id)
       end
       redis.call('ZREM', line, id)
+      spent = spent + 25
       id = chosen(q, class, 1)[1]
     end
     forget_empty(q, class)
@@ -301,7 +324,7 @@ end
 -- How many jobs of a line, from its head on, come before the next one of another queue.
 local function ahead(head, rival, most)
   if not rival or head.rank[1] < rival.rank[1] then return most end
-  local count, first = 0, redis.call('ZRANGE', line_of(head.q, head.class), 0, math.min(most, 1000) - 1, 'WITHSCORES')
+  local count, first = 0, redis.call('ZRANGE', line_of(head.q, head.class), 0, math.min(most, affordable(head.q)) - 1, 'WITHSCORES')
   while first[count * 2 + 1] and comes_before(rank(head.class, first[count * 2 + 2], first[count * 2 + 1]), rival.rank) do
     count = count + 1
   end
@@ -319,13 +342,13 @@ local function serve_best(best, rival, ask, lent)
     forget_empty(q, best.class)
     given = (lent.n - before) / 3
     best = given < left and head_of(q)
-  until not best or rival and not comes_before(best.rank, rival.rank)
+  until not best or spent >= BUDGET or rival and not comes_before(best.rank, rival.rank)
   pay(q, given)
 end
 
 -- Serves those who ask together for the most urgent, one after the other: after each, another queue may have it.
 local function serve_most_urgent(named, ask, lent)
-  while ask.at <= #ask.members do
+  while ask.at <= #ask.members and spent < BUDGET do
     local best, rival
     for _, q in ipairs(named) do
       local head
@@ -370,11 +393,12 @@ local function look_again(q)
     end
   end
   if ready and q.count and q.level and q.level < q.per then
-    look_at(now + math.ceil((q.per - q.level) / q.count))
+    look_at(q.filled + math.ceil((q.per - q.level) / q.count))
   end
 end
 
-upkeep(100)
+upkeep()
+if #ARGV < 6 then redis.call('ZREM', KEYS[2], '') end
 local process = ARGV[3]
 local answers = {}
 local asked = {}
@@ -382,14 +406,15 @@ local tick = tonumber(redis.call('ZRANGE', K_TICKS, 0, 0, 'WITHSCORES')[2])
 -- Set back, the clock would silence the schedules until it has caught up: they must be armed anew.
 local ticks = tick and (tonumber(meta[4] or 0) > now and 2 or tick <= now and 1) or 0
 -- What a schedule is about to push may be more urgent than what is there: who asks is to see to it first.
-local at = ticks > 0 and ARGV[4] ~= '1' and #ARGV + 1 or 6
+local at = ticks > 0 and not has(tonumber(ARGV[4]), 1) and #ARGV + 1 or 6
 local tokens_at = 1
 while tokens_at <= #ARGV[5] do
   local tokens, name
   tokens, name, tokens_at = struct.unpack('>I4Bc0', ARGV[5], tokens_at)
   queue_of(name).tokens = tokens
 end
-while at <= #ARGV do
+local cut = 0
+while at <= #ARGV and spent < BUDGET do
   local ask = { at = 1, members = {} }
   local how, waits, queues_asked, members
   how, ask.ttr, waits, queues_asked, members = struct.unpack('>BI6BI2I2', ARGV[at])
@@ -415,7 +440,10 @@ while at <= #ARGV do
       if ask.at > members then break end
     end
   end
-  if ask.at <= members and waits == 1 then
+  if spent >= BUDGET then cut = 1 end
+  spent = spent + 20 * queues_asked
+  -- Who was not looked for to the end is looked for again, and does not wait yet.
+  if ask.at <= members and waits == 1 and cut == 0 then
     for i = at + 1, at + queues_asked do
       local q = asked[ARGV[i]]
       look_again(q)
@@ -431,10 +459,12 @@ while at <= #ARGV do
   answers[#answers + 1] = { got, lent }
   at = first + members * 2 + 1
 end
+if cut == 0 and at <= #ARGV then cut = 2 end
 if counter > before then redis.call('HSET', K_META, 'leases', counter) end
 -- What is left is for the next who wait.
 local spreads = {}
 for _, q in pairs(asked) do
+  q.used = true
   if q.apart and q.count then
     -- Whether there are tokens for them only its home knows.
     if q.given and q.given > 0 then q.tokens = q.tokens + 1 end
@@ -466,4 +496,4 @@ end
 look_at(tick)
 save()
 publish()
-return { string.format('%.0f', now * 1000 + micros), tostring(again), ticks, answers, spreads }
+return { string.format('%.0f', now * 1000 + micros), tostring(again), ticks, answers, spreads, cut }

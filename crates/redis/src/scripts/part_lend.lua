@@ -1,8 +1,8 @@
 
 -- ready -> leased, or done if the length of its lease is zero. Whoever calls this takes it out of its line, and keeps what is
--- answered: its life.
-local function lend(q, job, number, nonce, worker, ttr)
-  job.counter, job.nonce = number, nonce
+-- answered: its life. A lease that is pending must be confirmed before it counts.
+local function lend(q, job, number, nonce, worker, ttr, pending)
+  job.counter, job.nonce, job.pending = number, nonce, pending
   job.attempt, job.worker = job.attempt + 1, worker
   job.length = job.ttr == 0 and 0 or ttr or job.ttr
   job.deadline = now + job.length

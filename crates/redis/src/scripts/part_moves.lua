@@ -53,7 +53,7 @@ end
 
 -- -> cancelled, and nothing is kept. What was done is counted as done for ever.
 local function remove(q, job, event, by)
-  job.removed = true
+  job.removed, q.used = true, true
   if job.state == WAITING then leave(q, job) end
   if job.state == DEAD then undie(q, job) end
   notice(q.name, job.id, event, by, '')
@@ -95,7 +95,7 @@ local function finish(q, job, event, by)
 end
 
 -- leased -> scheduled or ready, unless it was called off or its life is over. Without a new due time it goes back to its old
--- place.
+-- place. Without an event its timeline does not change.
 local function back(q, job, event, due, by, note)
   if job.cancel then return remove(q, job, CANCELLED, by) end
   if job.expires > 0 and job.expires <= now then return die(q, job, EXPIRE, EXPIRED, by, note) end
@@ -104,10 +104,42 @@ local function back(q, job, event, due, by, note)
   job.state = WAITING
   if due then job.due, job.front = due, false end
   if event == VANISH then job.front = true end
-  remember(job, event, by, note)
-  notice(q.name, job.id, event, by, note)
+  if event then remember(job, event, by, note) end
+  notice(q.name, job.id, event or RELEASE, by, note)
   keep(job)
   join(q, job)
+end
+
+-- Takes the newest moment off a timeline, if it is this one.
+local function unremember(job, event, by, note)
+  local rest = struct.pack('>Bc0I4c0', #by, by, #note, note)
+  local size = 7 + #rest
+  if string.sub(job.timeline, -#rest) == rest and string.byte(job.timeline, -size) == event then
+    job.timeline, job.moments = string.sub(job.timeline, 1, -size - 1), job.moments - 1
+  end
+end
+
+-- A lease that is shorter counts in any case, or a job whose lease is shorter than the way to Redis would be lent without end.
+local FORGIVEN = 1000
+
+-- A lease of which nobody was given the token does not count.
+local function uncount(q, job)
+  unremember(job, LEASE, job.worker, '')
+  job.attempt = job.attempt - 1
+  -- It cannot be taken back once more.
+  job.counter, job.nonce = 0, NOBODY
+  -- Where the queue is spread, its rate is kept elsewhere.
+  if q.count and not q.apart then
+    local left, filled = level(q)
+    redis.call('HSET', K_QUEUE .. q.name, 'level', math.min(left + q.per, q.per * q.burst), 'at', filled)
+  end
+end
+
+-- leased -> ready, as if it had never been lent, because nobody was given the token.
+local function take_back(q, job)
+  uncount(q, job)
+  back(q, job, nil, nil, job.worker, '')
+  if q.max_leased then wake(q, 1) end
 end
 
 -- leased -> dead, unless it was called off.
@@ -116,10 +148,15 @@ local function bury(q, job, event, reason, by, note)
   die(q, job, event, reason, by, note)
 end
 
+local function vanished_note(job)
+  return (job.worker == '' and 'its worker' or job.worker) .. ' did not settle it in time'
+end
+
 -- A lease that nobody settled in time.
 local function vanish(q, job)
+  if job.pending and job.length >= FORGIVEN then return take_back(q, job) end
   job.vanished = job.vanished + 1
-  local note = (job.worker == '' and 'its worker' or job.worker) .. ' did not settle it in time'
+  local note = vanished_note(job)
   if job.failures + job.vanished >= job.max then
     bury(q, job, EXHAUST, VANISHED, job.worker, note)
   else
@@ -128,9 +165,36 @@ local function vanish(q, job)
   if q.max_leased then wake(q, 1) end
 end
 
+-- The last lease of a job vanished because nobody was given the token in time: that is not held against it. dead -> ready, if the
+-- job died of it.
+local function forgive(q, job)
+  local dead = job.state == DEAD and job.reason == VANISHED
+  if job.length < FORGIVEN or job.vanished == 0 or not (dead or job.state == WAITING) then return end
+  unremember(job, dead and EXHAUST or VANISH, job.worker, vanished_note(job))
+  uncount(q, job)
+  job.vanished = job.vanished - 1
+  if not dead then return keep(job) end
+  undie(q, job)
+  job.reason, job.ended, job.front = 0, 0, true
+  back(q, job, nil, nil, job.worker, '')
+end
+
+-- What a script may spend on what it was asked for, in units of about a microsecond, before it leaves the rest for the next
+-- call; parts.rs has the same number. And how much of what is overdue each script sees to before that.
+local BUDGET, OVERDUE = 1500, 40
+
+-- What so many bytes cost.
+local function bytes_cost(count)
+  return count / 500
+end
+
+-- How many bytes of records are read for that at most, and then one more.
+local OVERDUE_BYTES = 300000
+
 -- Lets happen whose time has come, up to a bound that keeps others from waiting; says whether that was all.
-local function upkeep(most)
-  local ids = redis.call('ZRANGEBYSCORE', K_TIMERS, '-inf', now, 'LIMIT', 0, most)
+local function upkeep()
+  local bytes = 0
+  local ids = redis.call('ZRANGEBYSCORE', K_TIMERS, '-inf', now, 'LIMIT', 0, OVERDUE)
   -- A Redis without memory refuses what brings jobs in by its first change: that must be one that may need memory. This one
   -- changes nothing.
   if grows and #ids > 0 then redis.call('ZADD', KEYS[2], 'XX', 0, '') end
@@ -139,12 +203,15 @@ local function upkeep(most)
     if not record then
       redis.call('ZREM', K_TIMERS, id)
     else
+      if bytes > OVERDUE_BYTES then return false end
+      bytes = bytes + #record
       local job = open(id, record, redis.call('HGET', K_LIVES, id))
       local q = queue_of(job.queue)
       if job.state == LEASED then
         vanish(q, job)
       elseif job.state == DONE then
         if job.kept <= now then redis.call('ZREM', K_DONE .. job.queue, id) end
+        q.used = true
         dwindle(job)
       elseif job.state == WAITING and job.expires > 0 and job.expires <= now then
         die(q, job, EXPIRE, EXPIRED, '', '')
@@ -153,5 +220,5 @@ local function upkeep(most)
       end
     end
   end
-  return #ids < most
+  return #ids < OVERDUE
 end

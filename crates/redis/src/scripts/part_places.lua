@@ -137,13 +137,13 @@ end
 local SMALL = 4096
 local STATES = { dead = DEAD, done = DONE, line = WAITING, group = WAITING }
 
--- Whether a member of a set has any business there. `alone` is a line that has no other beside it: a job that is of another
+-- Whether a member of a set has any business there. `holder` is the job that is said to have a key, if that is known. `alone` is a line that has no other beside it: a job that is of another
 -- one is then missing there, which is found elsewhere, and its record need not be read.
-local function belongs(place, member, alone)
+local function belongs(place, member, alone, holder)
   local id = member
   if member == LAST then return true end
   if place.kind == 'ring' then return redis.call('EXISTS', group_line(place.q, place.class, member)) == 1 end
-  if place.kind == 'keys' then id = redis.call('HGET', place.key, member) end
+  if place.kind == 'keys' then id = holder or redis.call('HGET', place.key, member) end
   local size = id and redis.call('HSTRLEN', K_JOBS, id) or 0
   if size == 0 then return false end
   local wanted = STATES[place.kind]

@@ -1,46 +1,40 @@
 
--- New jobs. Ids: 42 bits of milliseconds, 10 of shard, 12 of sequence, in two halves because Lua's numbers have 53 bits.
+-- New jobs. `ids.newest` is the newest id, `ids.step` the number of shards: each id of a shard is so much higher than the one
+-- before. However fast jobs come, and though the clock was set back, ids rise; then they run ahead of the clock.
 local ids = {}
 
-local function next_id()
-  if not ids.ms then
-    local newest = redis.call('HGET', K_META, 'id')
-    ids.shard = tonumber(string.match(root, '{(%d+)}:$'))
-    ids.ms, ids.sequence = now, -1
-    if newest then
-      local high, low = struct.unpack('>I4I4', newest)
-      local ms = high * 1024 + math.floor(low / 4194304)
-      -- However fast jobs come, and though the clock was set back, ids rise.
-      if ms >= now then ids.ms, ids.sequence = ms, low % 4096 end
-    end
-  end
-  ids.sequence = ids.sequence + 1
-  if ids.sequence == 4096 then ids.ms, ids.sequence = ids.ms + 1, 0 end
-  ids.newest = struct.pack('>I4I4', math.floor(ids.ms / 1024), ids.ms % 1024 * 4194304 + ids.shard * 4096 + ids.sequence)
-  return ids.newest
+local function begin_ids()
+  local meta = redis.call('HMGET', K_META, 'id', 'shards')
+  local shard, first = tonumber(string.match(root, '{(%d+)}:$')), first_id(now)
+  ids.step = tonumber(string.match(meta[2], '%d+$'))
+  ids.newest = math.max(meta[1] and number_of(meta[1]) or shard, first - 1 - (first - 1 - shard) % ids.step)
 end
 
 -- So many ids that follow each other.
 local function next_ids(count)
-  local many = { next_id() }
-  local first = ids.sequence
-  if first + count > 4096 then
-    for i = 2, count do many[i] = next_id() end
-    return many
+  if not ids.newest then begin_ids() end
+  local many, pack, newest, step = {}, struct.pack, ids.newest, ids.step
+  for i = 1, count do
+    newest = newest + step
+    many[i] = pack('>I8', newest)
   end
-  local pack, high, low = struct.pack, math.floor(ids.ms / 1024), ids.ms % 1024 * 4194304 + ids.shard * 4096 + first
-  for i = 1, count - 1 do many[i + 1] = pack('>I4I4', high, low + i) end
-  ids.sequence, ids.newest = first + count - 1, many[count]
+  ids.newest = newest
   return many
 end
 
+local function next_id()
+  return next_ids(1)[1]
+end
+
 local function save_ids()
-  if ids.newest then redis.call('HSET', K_META, 'id', ids.newest) end
+  if ids.newest then redis.call('HSET', K_META, 'id', struct.pack('>I8', ids.newest)) end
 end
 
 local NEW, EXISTING, REPLACED, RUN, DUPLICATE, CLOSED, FULL, TOO_MANY_BYTES = 0, 1, 2, 3, 10, 11, 12, 13
 -- The queue is spread otherwise than the caller knows; nobody here has the key.
 local ELSEWHERE, FREE = 14, 15
+-- There are as many queues as there may be.
+local CROWDED = 16
 local REJECT, RETURN, REPLACE_IT = 1, 2, 3
 
 -- What pushes have in common that stand in one run: queue:1+ priority:4 when:1 at:6 ttl:1 at:6 policy:1 key:2+ grouped:1
@@ -92,6 +86,7 @@ local function full(how, limit, count)
 end
 
 local function refusal(q, bytes)
+  if crowded(q) then return answer(CROWDED, NOBODY, 0, 0) end
   if q.paused_in then return closed() end
   if q.max_jobs and stored(q) >= most(q, 'jobs') then return full(FULL, q.max_jobs, stored(q)) end
   if q.max_bytes and q.bytes + bytes > most(q, 'bytes') then return full(TOO_MANY_BYTES, q.max_bytes, q.bytes) end

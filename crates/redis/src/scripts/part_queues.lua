@@ -61,6 +61,19 @@ local function stored(q)
   return q.accepted - q.done - q.cancelled - q.deleted
 end
 
+-- How many queues a shard may have, unless its K_META says otherwise.
+local MOST_QUEUES = 100000
+local made = 0
+
+-- Whether a queue is new, and there are as many as there may be. One that is not has its place.
+local function crowded(q)
+  if not q.new or q.placed then return false end
+  local most = tonumber(redis.call('HGET', K_META, 'queues') or MOST_QUEUES)
+  if redis.call('ZCARD', K_QUEUES) + made >= most then return true end
+  q.placed, made = true, made + 1
+  return false
+end
+
 local function save()
   for name, q in pairs(queues) do
     local changed = {}
@@ -74,6 +87,8 @@ local function save()
       redis.call('HSET', K_QUEUE .. name, unpack(changed))
       if q.new then redis.call('ZADD', K_QUEUES, 0, name) end
     end
+    -- One without jobs may be forgotten an hour from now.
+    if (#changed > 0 or q.used and not q.new) and stored(q) == 0 then redis.call('ZADD', K_UNUSED, now, name) end
   end
 end
 
@@ -94,11 +109,14 @@ local function leased(q)
   return stored(q) - q.dead - q.expired - waiting(q)
 end
 
--- What a rate's bucket holds now.
+-- What a rate's bucket holds now, and the bucket's time: a clock that went back fills nothing twice, and stops the queue for a
+-- second at most. bucket.rs has the same rule.
 local function level(q)
   local kept = redis.call('HMGET', K_QUEUE .. q.name, 'level', 'at')
   local full = q.per * q.burst
-  return kept[1] and math.min(full, kept[1] + math.max(now - kept[2], 0) * q.count) or full
+  if not kept[1] then return full, now end
+  local at = math.min(tonumber(kept[2]), now + 1000)
+  return math.min(full, kept[1] + math.max(now - at, 0) * q.count), math.max(at, now)
 end
 
 -- Tells up to `count` of the processes that wait for a queue. Each is told once, and comes back to the line when it has

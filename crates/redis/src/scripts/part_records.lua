@@ -10,8 +10,15 @@
 --   worker:1+ error:4+ progress:4+ reason:1 ended:6 kept:6 held:6 result:4+ moments:1 and the moments of its timeline,
 --   each event:1 at:6 by:1+ note:4+; the push itself is not among them, it is the time of creation.
 local BY_ID, AT_ONCE = 281474976710654, 281474976710655
+-- The time from which ids count, how many milliseconds they have room for, and how many of them a millisecond has.
+local IDS_BEGIN, IDS_LAST, IDS_PER_MS = 1735689600000, 2198754820096, 4096
+-- The backoff of a job whose record has none; record.rs has the same. These are constants of the format: a default of the product
+-- may change, what lies in a store may not.
+local BACKOFF_BASE, BACKOFF_FACTOR, BACKOFF_CAP, BACKOFF_JITTER = 1000, 2, 3600000, 1
 local WAITING, LEASED, DEAD, DONE = 0, 1, 2, 3
 local FRONT, CANCEL, ERROR, PROGRESS, RESULT, RICH = 1, 2, 4, 8, 16, 32
+-- A lease of which nobody knows yet whether the replicas have it: its token is not handed out before that.
+local PENDING = 64
 local HEAD = '>BBI4I4I4I6I6c8I6I6I4Bc0'
 local TAIL = '>Bc0I4c0I4c0BI6I6I6I4c0B'
 local NOBODY = '\0\0\0\0\0\0\0\0'
@@ -28,10 +35,19 @@ local function has(flags, flag)
   return flags % (flag + flag) >= flag
 end
 
+-- An id is a number below 2^53 in 8 bytes: milliseconds since 2025 times 4096, and a count; see core's id.rs.
+local function number_of(id)
+  return (struct.unpack('>I8', id))
+end
+
+-- The first id of a millisecond. A time outside of what ids have room for counts as its end.
+local function first_id(at)
+  return math.min(math.max(at - IDS_BEGIN, 0), IDS_LAST) * IDS_PER_MS
+end
+
 -- The time at which an id was given, while ids run with the clock.
 local function time_of(id)
-  local high, low = struct.unpack('>I4I4', id)
-  return high * 1024 + math.floor(low / 4194304)
+  return IDS_BEGIN + math.floor(number_of(id) / IDS_PER_MS)
 end
 
 -- A job with its record open; `life` is nil until something has happened to it.
@@ -56,7 +72,7 @@ local function open(id, record, life)
     job.worker, job.error, job.progress, job.reason, job.ended, job.kept, job.held, job.result, job.moments, at =
       struct.unpack(TAIL, life, at)
     job.timeline = string.sub(life, at)
-    job.front, job.cancel = has(flags, FRONT), has(flags, CANCEL)
+    job.front, job.cancel, job.pending = has(flags, FRONT), has(flags, CANCEL), has(flags, PENDING)
     if not has(flags, ERROR) then job.error = nil end
     if not has(flags, PROGRESS) then job.progress = nil end
     if not has(flags, RESULT) then job.result = nil end
@@ -76,6 +92,7 @@ end
 local function pack(job)
   local flags = (job.front and FRONT or 0) + (job.cancel and CANCEL or 0) + (job.error and ERROR or 0)
     + (job.progress and PROGRESS or 0) + (job.result and RESULT or 0) + (rich(job) and RICH or 0)
+    + (job.state == LEASED and job.pending and PENDING or 0)
   local error, progress, result = job.error or '', job.progress or '', job.result or ''
   return struct.pack(HEAD, job.state, flags, job.attempt, job.failures, job.vanished, job.due or 0, job.counter, job.nonce,
     job.deadline, job.length, job.size, #job.queue, job.queue)

@@ -7,6 +7,7 @@ local function set(q, config)
   settings(q, config)
   redis.call('HSET', K_QUEUE .. q.name, 'config', config, 'accepted', q.accepted)
   redis.call('ZADD', K_QUEUES, 0, q.name)
+  if stored(q) == 0 then redis.call('ZADD', K_UNUSED, now, q.name) end
   if old.count ~= q.count or old.per ~= q.per or old.burst ~= q.burst then
     redis.call('HDEL', K_QUEUE .. q.name, 'level', 'at')
   end

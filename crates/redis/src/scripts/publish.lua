@@ -6,7 +6,7 @@
 --       then for each copy the head of a run of one (see run_of), and its spec
 -- ->    1, 0 and for each copy 16 bytes as push answers; or 0, which copy was refused (the first is 0), and the answer to it
 
-upkeep(100)
+upkeep()
 local copies = {}
 for i = 4, #ARGV, 2 do
   local run = run_of(ARGV[i])

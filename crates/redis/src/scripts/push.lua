@@ -4,7 +4,8 @@
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_notices
 --       then for each run of jobs that differ in nothing but what no script reads: its head (see run_of), and its records
--- ->    for each job, or for all of a run (how is RUN, the id the first), 16 bytes: how:1 id:8 state:1 due:6
+-- ->    for each job, or for all of a run (how is RUN, the id the first), 16 bytes: how:1 id:8 state:1 due:6; for the first jobs
+--       only if all would have taken too long
 
 -- Jobs without a key, a limit, a group or an end: the way that nearly all take, in three commands for all of them.
 local function push_plain(q, run, first)
@@ -12,7 +13,7 @@ local function push_plain(q, run, first)
   local count, args, jobs, line = run.count, ARGV, {}, {}
   local many = next_ids(count)
   -- As long as ids run with the clock, they say when jobs were made, and what the client sent is the record as it is.
-  local head = ids.ms ~= now and struct.pack('>I6I6', now, 0)
+  local head = time_of(many[count]) ~= now and struct.pack('>I6I6', now, 0)
   -- As text once: each number that a command is given is written out and read again.
   local due = string.format('%.0f', run.due)
   for i = 1, count do
@@ -45,19 +46,24 @@ local function push_plain(q, run, first)
   return answer(RUN, many[1], ready and 1 or 0, run.due)
 end
 
-upkeep(100)
-local answers = {}
+upkeep()
+local answers, spent = {}, 0
 local at = 3
-while at <= #ARGV do
+while at <= #ARGV and spent < BUDGET do
   local run = run_of(ARGV[at])
   local q = queue_of(run.queue)
   if run.epoch ~= q.epoch or q.changing then
     answers[#answers + 1] = string.rep(answer(ELSEWHERE, NOBODY, 0, 0), run.count)
+  elseif crowded(q) then
+    answers[#answers + 1] = string.rep(answer(CROWDED, NOBODY, 0, 0), run.count)
   elseif not run.key and run.expires == 0 and not (q.fair or q.paused_in or q.max_jobs or q.max_bytes) and run.count <= 2000 then
     answers[#answers + 1] = push_plain(q, run, at + 1)
+    spent = spent + 20 + 3 * run.count + bytes_cost(run.bytes)
   else
     for i = at + 1, at + run.count do
+      if spent >= BUDGET then break end
       answers[#answers + 1] = push_one(q, run, string.sub(ARGV[i], 13))
+      spent = spent + 40 + bytes_cost(#ARGV[i])
     end
   end
   at = at + 1 + run.count

@@ -30,8 +30,8 @@ local function info(q, config)
   end
   local allowed = 0
   if q.count then
-    local level = level(q)
-    if level < q.per then allowed = now + math.ceil((q.per - level) / q.count) end
+    local left, filled = level(q)
+    if left < q.per then allowed = filled + math.ceil((q.per - left) / q.count) end
   end
   local others = redis.call('ZCARD', K_WAITING .. q.name)
   if redis.call('ZSCORE', K_WAITING .. q.name, ARGV[3]) then others = others - 1 end

@@ -6,7 +6,7 @@
 --       nothing
 -- ->    where to go on, or nothing when all is done
 
-local PIECE = 500
+local PIECE = 100
 local q = queue_of(ARGV[3])
 local class, score, id = ARGV[4], ARGV[5], ARGV[6]
 local from = class == '' and '-inf' or class

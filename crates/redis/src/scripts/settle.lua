@@ -9,7 +9,7 @@
 --         3 release  has_priority:1 priority:4 has_delay:1 delay:6
 --         4 bury     has_priority:1 priority:4 has_error:1 error
 --         5 snooze   delay:6
--- ->    for each lease 9 bytes: settled:1 state:1 has_due:1 due:6
+-- ->    for each lease 9 bytes: settled:1 state:1 has_due:1 due:6; for the first only if all would have taken too long
 
 local LOST = struct.pack('>BBBI6', 0, 0, 0, 0)
 local ACKED = struct.pack('>BBBI6', 1, 3, 0, 0)
@@ -18,7 +18,7 @@ local ACKED = struct.pack('>BBBI6', 1, 3, 0, 0)
 local function wait_of(job, dice)
   local backoff = job.backoff
   local earlier = job.failures - 1
-  local base, factor, cap, jitter = 1000, 2, 3600000, 1
+  local base, factor, cap, jitter = BACKOFF_BASE, BACKOFF_FACTOR, BACKOFF_CAP, BACKOFF_JITTER
   if backoff then
     local kind = string.byte(backoff)
     if kind == 1 then return (struct.unpack('>I6', backoff, 2)) end
@@ -79,7 +79,7 @@ local function settle(job, outcome, item)
   return settled(q, job)
 end
 
-local all = upkeep(100)
+local all = upkeep()
 -- Locals are registers here; a global or a field is looked up each time.
 local args, byte, sub, find, some = ARGV, string.byte, string.sub, string.find, struct.unpack
 local count = (#args - 2) / 2
@@ -88,12 +88,14 @@ for from = 1001, count, 1000 do
   local found = redis.call('HMGET', K_LIVES, unpack(args, from + 2, math.min(from + 999, count) + 2))
   for i = 1, #found do lives[from + i - 1] = found[i] end
 end
-local answers, gone, over, ended = {}, {}, {}, 0
+local answers, gone, over, ended, spent = {}, {}, {}, 0, 0
 -- The size and the queue of the last one, as they stand in its life.
 local last, size, q
 local upto = 0
 
 for i = 1, count do
+  if spent >= BUDGET then break end
+  spent = spent + 3
   local id, item, life = args[i + 2], args[i + count + 2], lives[i]
   local bare = #item == 14
   local state, flags
@@ -123,6 +125,7 @@ for i = 1, count do
     else
       local record = redis.call('HGET', K_JOBS, id)
       local job = record and open(id, record, life)
+      spent = spent + 27 + bytes_cost(#(record or '') + #life + #item)
       if not job then
         -- Somebody deleted it by hand; the ends of others are not to suffer.
         answers[i] = LOST

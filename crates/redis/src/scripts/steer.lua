@@ -23,7 +23,7 @@ local ARROWS = {
   { [0] = 5, [1] = 5, [3] = 5, [4] = 5 },
 }
 
-upkeep(100)
+upkeep()
 local action, act, wanted = tonumber(ARGV[3]), ARGV[5] == '1', tonumber(ARGV[6])
 local due = now
 if action == 3 then

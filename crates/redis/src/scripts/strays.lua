@@ -6,8 +6,8 @@
 --       first   4 which of its sets, '1' at first   5 the cursor in it, '0' at first   6 about how many members to look at
 -- ->    where to go on (queue, set, cursor; nothing at the end), and for each stray: set, queue, priority, group, member
 
--- Of a group only the first few are looked at: they are the next to be lent.
-local HEADS = 10
+-- Of a group only the first is looked at: it is the next to be lent. A small ring comes as a whole, with all its groups.
+local HEADS = 1
 
 local function places(queue)
   if queue == '' then return { place_of('lives', ''), place_of('timers', '') } end
@@ -22,8 +22,8 @@ local function places(queue)
 end
 
 local found = {}
-local function look(place, member)
-  if belongs(place, member, place.alone) then return end
+local function look(place, member, holder)
+  if belongs(place, member, place.alone, holder) then return end
   for _, part in ipairs({ place.kind, place.queue, place.class or '', place.group or '', member }) do
     found[#found + 1] = part
   end
@@ -38,10 +38,13 @@ while left > 0 do
     local scan = redis.call(hash and 'HSCAN' or 'ZSCAN', place.key, cursor, 'COUNT', left)
     for i = 1, #scan[2], 2 do
       local member = scan[2][i]
-      look(place, member)
+      -- A small hash comes as a whole, and to find a key in it is to walk through it.
+      look(place, member, place.kind == 'keys' and scan[2][i + 1])
       if place.kind == 'ring' then
         local group = place_of('group', queue, place.class, member)
-        for _, id in ipairs(redis.call('ZRANGE', group.key, 0, HEADS - 1)) do look(group, id) end
+        local heads = redis.call('ZRANGE', group.key, 0, HEADS - 1)
+        for _, id in ipairs(heads) do look(group, id) end
+        left = left - #heads
       end
     end
     left = left - 1 - #scan[2] / 2

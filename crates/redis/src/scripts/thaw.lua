@@ -5,7 +5,7 @@
 -- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the queue   4 the epoch of the change   5 its settings, packed
 -- ->    whether its groups must be gathered (1) or scattered (2) now, else 0
 
-upkeep(100)
+upkeep()
 local q = queue_of(ARGV[3])
 local groups = 0
 -- Who comes late must not undo what happened since.

@@ -3,10 +3,11 @@
 --
 -- KEYS  1 the root of the shard   2 one that is never there
 -- ARGV  1 the time, in tests   2 who asks, see part_notices   3 the schedule's name   4 the schedule as it was read: last:6 and
---       more   5 as it shall be   6 its next tick, or nothing   7 '1' to drop what a queue that is spread has no room for here
+--       more   5 as it shall be   6 its next tick, or nothing   7 '1' to drop what there is no room for here
 --       then for each job: the tick, the head of a run of one, its spec
--- ->    1; 0 if somebody else was first; 2 if a queue is just being spread otherwise; if a queue that is spread has too little
---       room here, and others of its shards may have some, 3 if it is room for jobs, 4 if for bytes
+-- ->    the schedule as it is now; 0 if somebody else was first; 2 if a queue is just being spread otherwise; if a queue that is spread
+--       has too little room here, and others of its shards may have some, 3 if it is room for jobs, 4 if for bytes; 5 if there are as
+--       many queues as there may be
 
 if redis.call('HGET', K_SCHEDULES, ARGV[3]) ~= ARGV[4] then return 0 end
 local jobs, bytes = 0, 0
@@ -14,6 +15,7 @@ for i = 8, #ARGV, 3 do
   local run = run_of(ARGV[i + 1])
   local q = queue_of(run.queue)
   if q.changing then return 2 end
+  if ARGV[7] ~= '1' and crowded(q) then return 5 end
   -- All are for the same queue.
   jobs, bytes = jobs + 1, bytes + run.bytes
   if q.apart and ARGV[7] ~= '1' and not (q.paused_in or run.key) then
@@ -24,7 +26,7 @@ end
 -- A Redis without memory takes no jobs (the first of these says so, and changes nothing), but the schedule must go on.
 local full = type(redis.pcall('ZADD', KEYS[2], 'XX', 0, '')) == 'table'
 redis.call('ZREM', KEYS[2], '')
-upkeep(100)
+upkeep()
 local last = string.sub(ARGV[4], 1, 6)
 for i = 8, #ARGV, 3 do
   local run = run_of(ARGV[i + 1])
@@ -35,7 +37,8 @@ for i = 8, #ARGV, 3 do
   if not dropped then _, dropped = push_one(q, run, ARGV[i + 2]) end
   if not dropped then last = struct.pack('>I6', ARGV[i]) end
 end
-redis.call('HSET', K_SCHEDULES, ARGV[3], last .. string.sub(ARGV[5], 7))
+local ticked = last .. string.sub(ARGV[5], 7)
+redis.call('HSET', K_SCHEDULES, ARGV[3], ticked)
 if ARGV[6] == '' then
   redis.call('ZREM', K_TICKS, ARGV[3])
 else
@@ -45,4 +48,4 @@ redis.call('HSET', K_META, 'armed', now)
 save_ids()
 save()
 publish()
-return 1
+return ticked

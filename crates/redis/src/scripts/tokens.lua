@@ -7,8 +7,9 @@
 
 local q = queue_of(ARGV[3])
 if not q.count then return { 0, '0' } end
-local left = math.min(level(q) + ARGV[5] * q.per, q.per * q.burst)
+local left, filled = level(q)
+left = math.min(left + ARGV[5] * q.per, q.per * q.burst)
 local given = math.min(math.floor(left / q.per), tonumber(ARGV[4]))
 left = left - given * q.per
-redis.call('HSET', K_QUEUE .. q.name, 'level', left, 'at', now)
-return { given, tostring(left < q.per and now + math.ceil((q.per - left) / q.count) or 0) }
+redis.call('HSET', K_QUEUE .. q.name, 'level', left, 'at', filled)
+return { given, tostring(left < q.per and filled + math.ceil((q.per - left) / q.count) or 0) }

@@ -1,6 +1,7 @@
 //! Room for a queue that is spread where it is needed: shares of its limits, and tokens of its rate.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auxo_core::time::Timestamp;
 use auxo_core::{QueueName, Result};
@@ -15,7 +16,24 @@ use crate::script;
 use crate::settings::Settings;
 use crate::store::{Store, items, number, time, tuple};
 
-/// Gets room for a limit to a place from the others; whether there was any.
+/// How long room that is on its way between two places is waited for. After a second it counts as lost, by Redis' clock.
+const ARRIVAL: Duration = Duration::from_millis(1100);
+/// How soon it is looked for again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What came of a look for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// The place has more now, or has enough already.
+    Room,
+    /// All that the limit allows is in use.
+    Nothing,
+    /// Nobody has any, but another call, or another process, is on its way with some.
+    UnderWay,
+}
+
+/// Gets room for a limit to a place from the others; whether there is any. What others are on their way with is waited for: they may
+/// bring it to this very place.
 pub async fn gather(
     store: &Arc<Store>,
     queue: &QueueName,
@@ -23,8 +41,26 @@ pub async fn gather(
     limit: Limit,
     need: u64,
 ) -> Result<bool> {
+    let end = Instant::now() + ARRIVAL;
+    loop {
+        let found = gather_now(store, queue, shard, limit, need).await?;
+        if found != Found::UnderWay || Instant::now() >= end {
+            return Ok(found == Found::Room);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The same without waiting.
+async fn gather_now(
+    store: &Arc<Store>,
+    queue: &QueueName,
+    shard: u16,
+    limit: Limit,
+    need: u64,
+) -> Result<Found> {
     let spread = store.spreads.of(queue);
-    let (mut got, mut dealt, mut used, mut most) = (0, 0, 0, 0);
+    let (mut got, mut dealt, mut used, mut most, mut free) = (0, 0, 0, 0, 0);
     let mut underway = false;
     // The place itself only says what it has.
     for place in 0..spread.extent {
@@ -33,8 +69,11 @@ pub async fn gather(
         let Some(room) = room(store, queue, from, &spread, limit, (give, 0)).await? else {
             // It was dealt anew, or is about to be.
             refresh(store, queue).await?;
-            return Ok(true);
+            return Ok(Found::Room);
         };
+        if from == shard {
+            free = room.share.saturating_sub(room.used);
+        }
         got += room.given;
         dealt += room.share;
         used += room.used;
@@ -46,12 +85,18 @@ pub async fn gather(
     }
     if got > 0 {
         room(store, queue, shard, &spread, limit, (0, got)).await?;
-        return Ok(true);
+        return Ok(Found::Room);
+    }
+    if free >= need {
+        return Ok(Found::Room);
     }
     // Nobody has any: then all must be in use. But a share may be lost with the process that carried it from one place to
     // another, and where too much was in use when it was dealt, nobody has any though there is some now.
-    if dealt >= most || used >= most || underway {
-        return Ok(false);
+    if dealt >= most || used >= most {
+        return Ok(Found::Nothing);
+    }
+    if underway {
+        return Ok(Found::UnderWay);
     }
     let next = Spread {
         epoch: spread.epoch + 1,
@@ -59,7 +104,7 @@ pub async fn gather(
     };
     let config = ask(store, queue, 0).await?.settings.config;
     begin(store, queue, spread.epoch, next, &config).await?;
-    Ok(true)
+    Ok(Found::Room)
 }
 
 /// What a place has of a limit.
@@ -115,6 +160,11 @@ pub struct Said {
 }
 
 impl Said {
+    /// The tokens that were paid for and not used.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
     pub fn read(name: &str, said: &[u8]) -> Result<Said> {
         let parse = || {
             let split = said.len().checked_sub(13)?;
@@ -154,13 +204,21 @@ async fn make_room(store: &Arc<Store>, shard: u16, said: &Said, asked: Instant) 
     }
     let began = Instant::now();
     let need = said.want_room.into();
-    let any = gather(store, &said.queue, shard, Limit::Leased, need).await?;
+    // Others who ask are not to wait for what may have been lost: who brings it tells those who wait here.
+    let found = gather_now(store, &said.queue, shard, Limit::Leased, need).await?;
+    let any = found == Found::Room;
     *vain = (!any).then_some(began);
     Ok(any)
 }
 
-/// Learns what a place said of its queues when it was asked at some time, and gets it what it lacks.
-pub async fn help(store: &Arc<Store>, shard: u16, said: &[Said], asked: Instant) -> Result<Help> {
+/// Learns what a place said of its queues when it was asked at some time, and gets it what it lacks, if that is still `wanted`.
+pub async fn help(
+    store: &Arc<Store>,
+    shard: u16,
+    said: &[Said],
+    asked: Instant,
+    wanted: bool,
+) -> Result<Help> {
     let mut help = Help::default();
     for said in said {
         let queue = &said.queue;
@@ -170,23 +228,23 @@ pub async fn help(store: &Arc<Store>, shard: u16, said: &[Said], asked: Instant)
             continue;
         }
         store.spreads.learn(queue, said.spread);
-        let mut wanted = said.want_tokens;
-        if said.want_room > 0 {
+        let mut tokens = if wanted { said.want_tokens } else { 0 };
+        if wanted && said.want_room > 0 {
             help.better |= make_room(store, shard, said, asked).await?;
             // Tokens without room would only have to be given back.
-            wanted = 0;
+            tokens = 0;
         }
-        if said.rated && (wanted > 0 || said.left > 0) {
+        if said.rated && (tokens > 0 || said.left > 0) {
             let mut call = store.call(&script::TOKENS, store.shard_of(queue));
             call.arg(queue.as_str())
-                .arg(wanted.to_string())
+                .arg(tokens.to_string())
                 .arg(said.left.to_string());
             let [got, next] = tuple(store.run(call).await?)?;
             let (got, next) = (number(got)? as u32, time(next)?);
             if got > 0 {
                 help.better = true;
                 help.tokens.push((queue.clone(), got));
-            } else if wanted > 0 {
+            } else if tokens > 0 {
                 help.again = help.again.into_iter().chain([next]).min();
             }
         }
@@ -202,3 +260,7 @@ pub fn pack_tokens(tokens: &[(QueueName, u32)]) -> Vec<u8> {
     }
     pack.0
 }
+
+#[cfg(test)]
+#[path = "../../tests/room/mod.rs"]
+mod tests;

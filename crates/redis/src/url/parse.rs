@@ -11,6 +11,8 @@ use super::{Address, Durability, Kind, Login, StoreUrl, TlsFiles};
 /// How long a call may take unless said.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Each shard has its part of the 4096 ids of a millisecond, so there cannot be many.
+const MAX_SHARDS: u16 = 128;
 const TIMEOUTS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(10)..=Duration::from_secs(600);
 
@@ -43,7 +45,7 @@ impl FromStr for StoreUrl {
             tls: options.tls(tls)?,
             sentinel_login: options.sentinel_login(form)?,
             prefix: options.prefix()?,
-            shards: options.number("shards", 1, 1024)?,
+            shards: options.number("shards", 1, MAX_SHARDS)?,
             durability: options.durability()?,
             timeout: options.timeout()?,
             db: db(form, path, &mut options)?,

@@ -133,7 +133,7 @@ async fn a_beat_mends_what_a_hand_did_though_nothing_else_happened() {
 /// Whether a claim is granted.
 async fn has(engine: &RedisEngine, deed: &str) -> bool {
     let claimed = claim(&engine.store, 0, deed, "").await.expect("a claim");
-    matches!(claimed, Claim::Ours(_))
+    matches!(claimed, Claim::Ours(..))
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ fn the_documented_user_keeps_the_whole_contract_and_needs_all_that_it_may() {
         let url = server.limited(&[], "?durability=none");
         crate::store::on(url, Arc::new(Observed(server, seen.clone()))).await
     };
-    auxo_conformance::run_all!(make, restarts, together);
+    auxo_conformance::run_all!(make, restarts, together, direct);
     let seen = seen.lock().expect("what was seen");
     assert_eq!(seen.refused, Vec::<String>::new());
     // For Redis' own clock, calls that wait for replicas, and the auditor's beat: other tests need them.

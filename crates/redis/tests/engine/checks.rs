@@ -1,6 +1,7 @@
 //! A store tells what its Redis can lose, and does not open on one that does not keep jobs.
 
-use auxo_core::{Code, Error};
+use auxo_core::engine::Which;
+use auxo_core::{Code, Engine, Error, JobId};
 use auxo_redis::{Options, RedisEngine};
 
 use crate::servers::{ClusterSet, Single};
@@ -26,7 +27,7 @@ async fn each_way_to_keep_jobs_says_what_it_can_lose() {
         ),
         (
             &["--appendonly", "yes", "--appendfsync", "everysec"],
-            "up to about two seconds",
+            "with its machine or alone, up to about two seconds",
         ),
         (
             &["--appendonly", "yes", "--appendfsync", "no"],
@@ -63,6 +64,39 @@ async fn a_redis_that_throws_away_jobs_is_refused_unless_that_is_wanted() {
         let lines = open(&server.url("?durability=none")).await.expect("wanted");
         says(&lines, policy);
     }
+}
+
+#[tokio::test]
+async fn a_redis_that_lacks_a_command_is_refused() {
+    for (command, word) in [
+        ("BLPOP", "BLPOP"),
+        ("ZADD", "ZADD"),
+        ("EVALSHA", "EVALSHA"),
+        ("SCRIPT", "SCRIPT"),
+    ] {
+        let server = Single::start(&["--rename-command", command, "OTHER"]);
+        let refused = open(&server.url("?durability=none"))
+            .await
+            .expect_err("it lacks a command");
+        let text = refused.message();
+        assert!(text.contains(word) && text.contains("renamed"), "{text}");
+        assert!(!text.contains("user_script"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn who_only_reads_is_not_told_of_a_lease() {
+    let server = Single::start(&[]);
+    let url = server.url("?durability=none&timeout=1s").parse().unwrap();
+    let engine = RedisEngine::open(&url, Options::default()).await.unwrap();
+    server.pause();
+    let error = engine
+        .find(Which::Id(JobId(7)))
+        .await
+        .expect_err("it hangs");
+    server.resume();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(!error.message().contains("may or may not"), "{error}");
 }
 
 #[tokio::test]

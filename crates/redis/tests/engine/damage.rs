@@ -23,7 +23,7 @@ impl Damaged {
     /// An empty store, still whole. Its clock stands still.
     pub async fn new() -> Damaged {
         let server = Single::start(&[]);
-        let clock = ManualClock::at(1_700_000_000_000);
+        let clock = ManualClock::at(1_760_000_000_000);
         let options = Options {
             clock: Some(clock.clone()),
         };

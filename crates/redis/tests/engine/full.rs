@@ -204,6 +204,23 @@ async fn leases_begin_last_and_are_waited_for_on_a_full_redis() {
 }
 
 #[tokio::test]
+async fn a_full_redis_is_degraded_until_it_takes_jobs_again() {
+    let store = Store::new().await;
+    let t = &store.bench;
+    t.push(plain()).await;
+    assert_eq!(t.engine.outages(), []);
+    store.fill().await;
+    t.engine.health().expect("leases and acks work");
+    let refused = t.engine.outages();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].part, "pushes");
+    t.work(ack()).await;
+    store.limit(0);
+    t.push(plain()).await;
+    assert_eq!(t.engine.outages(), []);
+}
+
+#[tokio::test]
 async fn what_falls_due_happens_on_a_full_redis() {
     let store = Store::new().await;
     let t = &store.bench;

@@ -1,8 +1,8 @@
 //! The engine and the model take the same random steps and must answer alike, through restarts as well.
 //!
-//! `AUXO_RANDOM_SEEDS` sets how many seeds are tried.
+//! `scripts/prove redis-random` tries more seeds.
 
-use auxo_conformance::{Bench, bench, random};
+use auxo_conformance::{Bench, bench, random, rounds};
 
 const SEEDS: u64 = 10;
 const STEPS: usize = 1000;
@@ -18,8 +18,7 @@ fn engine_and_model_agree_on_several_shards() {
 }
 
 fn agree(make: impl AsyncFn() -> Bench) {
-    let seeds = std::env::var("AUXO_RANDOM_SEEDS")
-        .map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
+    let seeds = rounds::or(SEEDS);
     for seed in 1..=seeds {
         println!("seed {seed}");
         bench::run(random::run(&make, seed, STEPS)).unwrap_or_else(|failure| panic!("{failure}"));

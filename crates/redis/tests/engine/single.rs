@@ -2,4 +2,4 @@
 
 use crate::store::make;
 
-auxo_conformance::suite!(make, restarts, together);
+auxo_conformance::suite!(make, restarts, together, direct);

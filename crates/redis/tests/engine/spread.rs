@@ -31,7 +31,7 @@ impl Spread {
     /// One process, and a queue that is spread over so many shards.
     async fn over(shards: u16) -> Spread {
         let server = Arc::new(Single::start(&[]));
-        let clock = ManualClock::at(1_700_000_000_000);
+        let clock = ManualClock::at(1_760_000_000_000);
         let spread = Spread::beside(&server, &clock).await;
         spread.set(shards).await;
         spread
@@ -95,6 +95,6 @@ fn with_key(name: &str, on_duplicate: OnDuplicate) -> JobSpec {
 
 /// In how many shards these jobs are.
 fn shards_of(jobs: &[JobId]) -> usize {
-    let shards: std::collections::BTreeSet<u16> = jobs.iter().map(|id| id.shard()).collect();
+    let shards: std::collections::BTreeSet<u16> = jobs.iter().map(|id| id.shard(7)).collect();
     shards.len()
 }

@@ -40,7 +40,7 @@ pub async fn beside(url: &str) -> Bench {
 
 /// A store at a URL. `held` lives as long as the engine.
 pub async fn on(url: String, held: Held) -> Bench {
-    open(url, ManualClock::at(1_700_000_000_000), held).await
+    open(url, ManualClock::at(1_760_000_000_000), held).await
 }
 
 /// A cluster has several unless its URL says otherwise.
@@ -48,7 +48,8 @@ fn is_one_shard(url: &str) -> bool {
     !(url.contains("shards=") || url.starts_with("redis+cluster:"))
 }
 
-fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
+/// The same with this clock.
+pub fn open(url: String, clock: Arc<ManualClock>, held: Held) -> Later<Bench> {
     Box::pin(async move {
         let options = Options {
             clock: Some(clock.clone()),

@@ -22,6 +22,27 @@ const SLACK: Duration = Duration::from_secs(5);
 const OUTAGE: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_takes_no_changes_is_known_though_nobody_asks() {
+    let server = Server::start(&["--appendonly", "yes"]);
+    let engine = open(&server.url("")).await;
+    let replicas = |count| server.ask(&["CONFIG", "SET", "min-replicas-to-write", count]);
+    let until = |what, well| {
+        let known = || engine.health().is_ok() == well;
+        tokio::task::block_in_place(|| wait(what, known));
+    };
+    // The first look has something to write.
+    let looked = || server.ask(&["EXISTS", "auxo{0}:timers"]).int() == 1;
+    tokio::task::block_in_place(|| wait("the first look", looked));
+    replicas("1");
+    until("the store is not well", false);
+    let error = engine.health().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
+    assert!(error.message().contains("NOREPLICAS"), "{error}");
+    replicas("0");
+    until("the store is well", true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_redis_is_away_calls_fail_in_time_and_nobody_storms_it() {
     let mut server = Server::start(&["--appendonly", "yes"]);
     let engine = open(&server.url("?timeout=1s")).await;

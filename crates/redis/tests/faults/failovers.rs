@@ -1,9 +1,11 @@
 //! Sentinels replace a primary that was killed or hangs, again and again, under 500 pushes a second.
 //!
-//! `AUXO_FAILOVERS` sets how often. How long one takes is told, and held against no limit: a sentinel that got no time to run for
+//! `scripts/prove failovers` does so more often. How long one takes is told, and held against no limit: a sentinel that got no time to run for
 //! two seconds does nothing for half a minute ("tilt"), and a machine that is busy with other tests does that.
 
 use std::time::{Duration, Instant};
+
+use auxo_conformance::rounds;
 
 use crate::load::{Load, Plan};
 use crate::servers::{SentinelSet, wait};
@@ -43,7 +45,7 @@ struct Fault {
 }
 
 fn failovers() -> u64 {
-    std::env::var("AUXO_FAILOVERS").map_or(FAILOVERS, |n| n.parse().expect("a number"))
+    rounds::or(FAILOVERS)
 }
 
 /// Kills the primary and lets it hang, in turns. The load goes on each time by itself, and is drained at the end.

@@ -1,9 +1,10 @@
 //! Redis under load is killed with -9 again and again.
 //!
-//! `AUXO_CRASH_ROUNDS` sets how often, here as for the other engine.
+//! `scripts/prove redis-kills` does so more often.
 
 use std::time::Duration;
 
+use auxo_conformance::rounds;
 use auxo_core::Engine;
 
 use crate::load::{Load, Plan};
@@ -25,8 +26,7 @@ async fn a_kill_between_the_shards_of_a_batch_is_told_to_the_right_callers() {
 }
 
 async fn killed(shards: u32) {
-    let rounds = std::env::var("AUXO_CRASH_ROUNDS")
-        .map_or(ROUNDS, |n| n.parse().expect("a number of rounds"));
+    let rounds = rounds::or(ROUNDS);
     let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let url = server.url(&format!("?shards={shards}&timeout=2s"));
     let mut load = Load::start(Plan {

@@ -14,12 +14,16 @@ mod tale;
 
 mod away;
 mod clocks;
+mod cluster_waits;
 mod cut_off;
 mod failovers;
 mod hiccups;
 mod kills;
+mod lost_shards;
 mod partitions;
 mod power;
+mod rates;
 mod shards;
 mod together;
+mod unconfirmed;
 mod wakes;

@@ -1,12 +1,13 @@
 //! The primary is cut off from its replicas, the sentinels and most clients, but not from all: somebody on its side goes on
 //! using it while the others have another one.
 //!
-//! `AUXO_FAILOVERS` sets how often.
+//! `scripts/prove partitions` does so more often.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use auxo_conformance::bench::{ack, asking, code, ms, named, plain, secs};
+use auxo_conformance::rounds;
 use auxo_core::engine::{Pushed, Settle, Which};
 use auxo_core::job::Leased;
 use auxo_core::{Code, Engine, JobId, NewJob, Result, Token};
@@ -18,7 +19,7 @@ use crate::proxy::{self, Net, Proxy, Side, Way};
 use crate::servers::{SentinelSet, Server, wait};
 use crate::tale::{count, judge};
 
-const ROUNDS: usize = 2;
+const ROUNDS: u64 = 2;
 /// Nothing arrives; only what it sends does; only what it is sent does; its side hears that it is over and the other does not.
 const CUTS: [Net; 4] = [
     Net::Cut,
@@ -121,8 +122,8 @@ async fn a_primary_that_is_cut_off_stops_by_itself_and_what_it_gave_away_does_no
 
 /// What is cut in which way: all in turn, beginning with this one.
 fn cuts(first: usize) -> impl Iterator<Item = Net> {
-    let rounds = std::env::var("AUXO_FAILOVERS").map_or(ROUNDS, |n| n.parse().expect("a number"));
-    CUTS.into_iter().cycle().skip(first).take(rounds)
+    let rounds = rounds::or(ROUNDS);
+    CUTS.into_iter().cycle().skip(first).take(rounds as usize)
 }
 
 /// The options of a store of their own, so that what they leave behind is not in the way of the load.

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use auxo_conformance::bench::{ack, asking, code, named, plain, secs};
-use auxo_core::engine::{Pushed, Settle};
+use auxo_core::engine::{Filter, Outage, Pushed, Query, Settle};
 use auxo_core::{Code, Engine, JobId, NewJob, QueueName, Result};
-use auxo_redis::RedisEngine;
+use auxo_redis::{Options, RedisEngine};
 
 use crate::load::open;
-use crate::servers::ClusterSet;
+use crate::servers::{ClusterSet, wait};
+
+/// A node that comes back has what it had.
+const KEEPS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
 
 /// A cluster of three, and two queues that different nodes have; the node of the second is the last of the three numbers.
 async fn cluster() -> (ClusterSet, Arc<RedisEngine>, QueueName, QueueName, usize) {
-    let cluster = tokio::task::block_in_place(|| ClusterSet::start(3));
+    let cluster = tokio::task::block_in_place(|| ClusterSet::start_with(3, KEEPS));
     let engine = open(&cluster.url("?durability=none&timeout=1s")).await;
     let mut first: Option<(QueueName, usize)> = None;
     for n in 0.. {
@@ -31,7 +34,7 @@ async fn cluster() -> (ClusterSet, Arc<RedisEngine>, QueueName, QueueName, usize
 }
 
 fn node_of(cluster: &ClusterSet, id: JobId) -> usize {
-    let key = format!("auxo{{{}}}:meta", id.shard());
+    let key = format!("auxo{{{}}}:meta", id.shard(16));
     cluster.owner(cluster.slot(&key))
 }
 
@@ -107,4 +110,94 @@ async fn who_asks_for_several_queues_gets_what_can_be_reached() {
     });
     push(&engine, &[&here]).await.unwrap().remove(0).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().len(), 1);
+}
+
+/// The shards whose node this is.
+fn shards_of(cluster: &ClusterSet, node: usize) -> Vec<String> {
+    let owned = |shard: &u16| {
+        let key = format!("auxo{{{shard}}}:meta");
+        cluster.owner(cluster.slot(&key)) == node
+    };
+    tokio::task::block_in_place(|| {
+        let shards = (0..16).filter(owned);
+        shards.map(|shard| format!("shard {shard}")).collect()
+    })
+}
+
+fn parts(outages: Vec<Outage>) -> Vec<String> {
+    outages.into_iter().map(|outage| outage.part).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_node_leaves_the_rest_working_and_is_named() {
+    let (mut cluster, engine, here, away, node) = cluster().await;
+    let lost = shards_of(&cluster, node);
+    assert_eq!(engine.outages(), []);
+    cluster.servers[node].kill();
+    // Each shard is looked at every few seconds.
+    tokio::task::block_in_place(|| {
+        wait("all lost shards are known", || {
+            parts(engine.outages()) == lost
+        });
+    });
+    assert_eq!(engine.health(), Ok(()));
+    let list = engine.reachable_queues().await.unwrap();
+    let shown: Vec<&QueueName> = list.queues.iter().map(|info| &info.name).collect();
+    assert!(shown.contains(&&here), "{shown:?}");
+    assert!(!shown.contains(&&away), "{shown:?}");
+    assert_eq!(parts(list.unavailable), lost);
+    // Who wants all of them hears that there are more.
+    assert_eq!(code(engine.queues(None).await), Code::Unavailable);
+    // The jobs of one queue do not need the shards of others.
+    let query = Query {
+        filter: Filter {
+            queue: Some(here.clone()),
+            ..Filter::default()
+        },
+        limit: 10,
+        ..Query::default()
+    };
+    assert_eq!(engine.list(query).await.unwrap().jobs.len(), 1);
+
+    // The others go, too: now nothing works, and that is something else.
+    for server in &mut cluster.servers {
+        server.kill();
+    }
+    tokio::task::block_in_place(|| wait("nothing works", || engine.health().is_err()));
+    assert_eq!(engine.outages(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_opened_while_a_node_is_away_whichever_it_is() {
+    let (mut cluster, engine, ..) = cluster().await;
+    let all = engine.queues(None).await.unwrap().len();
+    engine.close().await.unwrap();
+    for node in 0..3 {
+        let lost = shards_of(&cluster, node);
+        cluster.servers[node].kill();
+        let engine = open(&cluster.url("?durability=none&timeout=1s")).await;
+        assert_eq!(parts(engine.outages()), lost, "known from the start");
+        let unseen = engine.setup().lines.iter();
+        let unseen = unseen.filter(|line| line.contains("does not answer"));
+        assert_eq!(unseen.count(), 1, "{:?}", engine.setup());
+        let list = engine.reachable_queues().await.unwrap();
+        assert!(!list.queues.is_empty());
+        assert_eq!(parts(list.unavailable), lost);
+        // When it is back all is as it was.
+        tokio::task::block_in_place(|| {
+            cluster.servers[node].restart();
+            wait("nothing is missing", || engine.outages().is_empty());
+        });
+        assert_eq!(engine.queues(None).await.unwrap().len(), all);
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_store_is_not_made_while_a_node_is_away() {
+    let mut cluster = tokio::task::block_in_place(|| ClusterSet::start(3));
+    cluster.servers[1].kill();
+    let url = cluster.url("?durability=none&timeout=1s").parse().unwrap();
+    let refused = RedisEngine::open(&url, Options::default()).await;
+    assert_eq!(code(refused.map(drop)), Code::Unavailable);
 }

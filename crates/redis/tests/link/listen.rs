@@ -11,10 +11,16 @@ async fn what_is_in_a_list_is_taken_and_an_empty_one_is_waited_for() {
     let server = Single::start(&[]);
     let link = open(&server.url("")).await;
     server.ask(&["RPUSH", LIST, "a", "b"]);
-    assert_eq!(link.pop(LIST, SECOND).await.unwrap().unwrap(), b"a");
-    assert_eq!(link.pop(LIST, Duration::ZERO).await.unwrap().unwrap(), b"b");
+    assert_eq!(link.pop(LIST, SECOND, || {}).await.unwrap().unwrap(), b"a");
+    assert_eq!(
+        link.pop(LIST, Duration::ZERO, || {})
+            .await
+            .unwrap()
+            .unwrap(),
+        b"b"
+    );
     let began = Instant::now();
-    assert_eq!(link.pop(LIST, SECOND / 4).await.unwrap(), None);
+    assert_eq!(link.pop(LIST, SECOND / 4, || {}).await.unwrap(), None);
     assert!(began.elapsed() >= SECOND / 4);
 
     // A connection to wait on serves one after the other.
@@ -33,7 +39,7 @@ async fn what_is_in_a_list_is_taken_and_an_empty_one_is_waited_for() {
     };
     let before = connections();
     for _ in 0..20 {
-        assert_eq!(link.pop(LIST, Duration::ZERO).await.unwrap(), None);
+        assert_eq!(link.pop(LIST, Duration::ZERO, || {}).await.unwrap(), None);
     }
     // The one that asks.
     assert_eq!(connections(), before + 1);
@@ -45,13 +51,16 @@ async fn who_waits_for_a_list_holds_up_nobody() {
     let link = open(&server.url("?timeout=30s")).await;
     let waiting = tokio::spawn({
         let link = link.clone();
-        async move { link.pop(LIST, 60 * SECOND).await }
+        async move { link.pop(LIST, 60 * SECOND, || {}).await }
     });
     wait("it waits", || clients(&server).contains("cmd=blpop"));
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);
     server.ask(&["RPUSH", "auxo{0}:s:2", "second"]);
     assert_eq!(
-        link.pop("auxo{0}:s:2", SECOND).await.unwrap().unwrap(),
+        link.pop("auxo{0}:s:2", SECOND, || {})
+            .await
+            .unwrap()
+            .unwrap(),
         b"second"
     );
     server.ask(&["RPUSH", LIST, "first"]);
@@ -64,14 +73,14 @@ async fn who_gives_up_waiting_is_forgotten_by_redis() {
     let link = open(&server.url("")).await;
     let waiting = tokio::spawn({
         let link = link.clone();
-        async move { link.pop(LIST, 60 * SECOND).await }
+        async move { link.pop(LIST, 60 * SECOND, || {}).await }
     });
     wait("it waits", || clients(&server).contains("cmd=blpop"));
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
     wait("it is gone", || !clients(&server).contains("cmd=blpop"));
     server.ask(&["RPUSH", LIST, "a"]);
-    assert_eq!(link.pop(LIST, SECOND).await.unwrap().unwrap(), b"a");
+    assert_eq!(link.pop(LIST, SECOND, || {}).await.unwrap().unwrap(), b"a");
 }
 
 fn clients(server: &Single) -> String {
@@ -84,7 +93,7 @@ async fn who_waits_for_a_list_is_told_when_redis_goes_and_can_wait_for_its_retur
     let link = open(&server.url("?timeout=30s")).await;
     let pop = || {
         let link = link.clone();
-        tokio::spawn(async move { link.pop(LIST, 60 * SECOND).await })
+        tokio::spawn(async move { link.pop(LIST, 60 * SECOND, || {}).await })
     };
     let waiting = pop();
     wait("it waits", || clients(&server).contains("cmd=blpop"));

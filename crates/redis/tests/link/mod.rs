@@ -30,11 +30,7 @@ static READ: Script = Script::new(
     Effect::Reads,
     &["return tonumber(redis.call('GET', KEYS[1]) or 0)"],
 );
-static BROKEN: Script = Script::new(
-    "broken",
-    Effect::Writes,
-    &["return redis.call('NOSUCHCOMMAND')"],
-);
+static BROKEN: Script = Script::new("broken", Effect::Writes, &["return redis.call('INCR')"]);
 
 const KEY: &str = "auxo{0}:meta";
 
@@ -55,7 +51,8 @@ async fn refused(url: &str) -> Error {
 }
 
 async fn run(link: &Link, script: &'static Script, key: &str) -> Result<i64> {
-    match link.run(Call::new(script, key.to_owned())).await? {
+    let done = link.run(Call::new(script, key.to_owned())).await?;
+    match done.confirmed()? {
         Value::Int(number) => Ok(number),
         other => panic!("no number: {other:?}"),
     }

@@ -21,7 +21,7 @@ async fn calls_work_again_by_themselves_after_the_primary_died() {
     assert_eq!(bump(&link, KEY).await.unwrap(), 1);
     let waiting = tokio::spawn({
         let link = link.clone();
-        async move { link.pop("auxo{0}:s:1", 120 * SECOND).await }
+        async move { link.pop("auxo{0}:s:1", 120 * SECOND, || {}).await }
     });
     let before = set.primary();
     let dead = set.primary_index();
@@ -40,7 +40,7 @@ async fn calls_work_again_by_themselves_after_the_primary_died() {
         Ok(popped) => assert_eq!(popped.unwrap(), b"a"),
         Err(error) => {
             is(&error, Code::UnknownOutcome, "");
-            let popped = link.pop("auxo{0}:s:1", 30 * SECOND).await;
+            let popped = link.pop("auxo{0}:s:1", 30 * SECOND, || {}).await;
             assert_eq!(popped.unwrap().unwrap(), b"a");
         }
     }

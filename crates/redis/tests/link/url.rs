@@ -84,9 +84,12 @@ fn a_wrong_url_says_what_is_wrong_with_it() {
         ("redis+unix://run/x", "absolute path"),
         (
             "redis://h?shards=0",
-            "shards=0 is not a number from 1 to 1024",
+            "shards=0 is not a number from 1 to 128",
         ),
-        ("redis://h?shards=1025", "from 1 to 1024"),
+        (
+            "redis://h?shards=129",
+            "shards=129 is not a number from 1 to 128",
+        ),
         ("redis://h?prefix=a{b}", "prefix="),
         ("redis://h?prefix=", "prefix="),
         (

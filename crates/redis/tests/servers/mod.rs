@@ -25,6 +25,7 @@ pub use sentinel::SentinelSet;
 pub struct Server {
     child: Option<Child>,
     args: Vec<String>,
+    env: Vec<(&'static str, PathBuf)>,
     port: u16,
     // Last, so that the process is gone before its directory.
     dir: tempfile::TempDir,
@@ -42,11 +43,53 @@ impl Server {
         server
     }
 
+    /// The same, with syncs that can be held up.
+    pub fn start_with_syncs_to_hold(args: &[&str]) -> Server {
+        let mut server = Server::new(args);
+        let library = server.file("held_sync.so");
+        let source = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../redis/tests/servers/held_sync.c"
+        );
+        let made = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .args([source, "-ldl"])
+            .status();
+        assert!(made.expect("a C compiler, as Rust needs one").success());
+        server.env = vec![
+            ("LD_PRELOAD", library),
+            ("AUXO_HOLD", server.file("hold")),
+            ("AUXO_HELD", server.file("held")),
+        ];
+        server.spawn();
+        server.wait_until_ready();
+        server
+    }
+
+    /// From now on no sync comes to its end. Writes until one begins: that is once a second, if there is something to sync.
+    pub fn hold_syncs(&self) {
+        std::fs::write(self.file("hold"), "").expect("a file");
+        let mut client = self.client();
+        wait("a sync is held up", || {
+            client.ask(&["SET", "something", "to sync"]);
+            self.file("held").exists()
+        });
+    }
+
+    /// Syncs go on.
+    pub fn release_syncs(&self) {
+        for name in ["hold", "held"] {
+            let _ = std::fs::remove_file(self.file(name));
+        }
+    }
+
     /// One that is not yet started.
     fn new(args: &[&str]) -> Server {
         Server {
             child: None,
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: Vec::new(),
             port: free_port(),
             dir: tempfile::tempdir().expect("a temporary directory"),
         }
@@ -55,6 +98,7 @@ impl Server {
     fn spawn(&mut self) {
         let log = std::fs::File::create(self.dir.path().join("output")).expect("a log file");
         let mut command = Command::new(program());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         // A sentinel's file of settings must come first; it has the port in it.
         if self.args.iter().any(|arg| arg == "--sentinel") {
             command.args(&self.args);

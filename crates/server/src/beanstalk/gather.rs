@@ -5,7 +5,6 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use auxo_core::engine::{Extend, Extended, Outcome, Pushed, Settle, Settled};
@@ -202,20 +201,18 @@ impl Session {
     ) -> io::Result<Reply> {
         let error = match settled {
             Ok(_) => {
-                let hold = self.held.remove(id);
-                let tube = hold.and_then(|hold| self.app.beanstalk.tubes.find(&hold.queue));
-                if let (Reply::Deleted, Some(tube)) = (&reply, tube) {
-                    tube.deletes.fetch_add(1, Relaxed);
+                match reply {
+                    Reply::Deleted => self.deleted(id),
+                    _ => drop(self.held.remove(id)),
                 }
                 return Ok(reply);
             }
             Err(error) => error,
         };
         if error.code() == Code::LeaseLost {
-            self.held.remove(id);
+            self.held.lapse(id);
             if reply == Reply::Deleted {
-                // Its time was over. It may be deleted all the same, unless somebody else has it by now.
-                let deleted = Box::pin(self.timely(self.delete(id))).await?;
+                let deleted = Box::pin(self.delete_late(id)).await?;
                 return deleted.or_else(|error| refusal(&error));
             }
         }
@@ -230,7 +227,7 @@ impl Session {
             }
             Err(error) => {
                 if error.code() == Code::LeaseLost {
-                    self.held.remove(id);
+                    self.held.lapse(id);
                 }
                 refusal(&error)
             }

@@ -1,6 +1,6 @@
 //! The jobs that a connection has reserved.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use auxo_core::job::Leased;
@@ -12,6 +12,9 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// How long it is remembered that a job was delivered that is delivered at most once: its worker will still delete it.
 const MEMORY: Duration = Duration::from_secs(60);
+
+/// How many jobs are remembered that were reserved and whose time is over: their worker may still be at them.
+const LAPSED: usize = 1000;
 
 /// A reserved job.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct Held {
     holds: HashMap<u64, Hold>,
     /// Whose time is over first.
     deadlines: BTreeSet<(Instant, u64)>,
+    /// Those that were not deleted, released or buried before their time was over.
+    lapsed: VecDeque<u64>,
 }
 
 impl Held {
@@ -46,6 +51,7 @@ impl Held {
             false => (Some(leased.token), job.ttr),
         };
         self.remove(id);
+        self.forget_lapsed(id);
         let deadline = Instant::now() + time;
         let queue = job.queue.clone();
         self.deadlines.insert((deadline, id));
@@ -70,6 +76,26 @@ impl Held {
         Some(hold)
     }
 
+    /// Lets go of a job whose time is over.
+    pub fn lapse(&mut self, id: u64) {
+        if self.remove(id).is_some_and(|hold| hold.token.is_some()) {
+            if self.lapsed.len() == LAPSED {
+                self.lapsed.pop_front();
+            }
+            self.lapsed.push_back(id);
+        }
+    }
+
+    /// Whether a job was held until its time was over, and nothing was said of it since.
+    pub fn has_lapsed(&self, id: u64) -> bool {
+        self.lapsed.contains(&id)
+    }
+
+    /// Forgets that a job was held.
+    pub fn forget_lapsed(&mut self, id: u64) {
+        self.lapsed.retain(|lapsed| *lapsed != id);
+    }
+
     /// Notes that a job has its time again.
     pub fn prolong(&mut self, id: u64) {
         if let Some(hold) = self.holds.get_mut(&id) {
@@ -79,14 +105,15 @@ impl Held {
         }
     }
 
-    /// Forgets the jobs whose time is over, for the engine has given them back; answers how many of these there were.
+    /// Lets go of the jobs whose time is over, for the engine has given them back; answers how many of these there were.
     pub fn forget_overdue(&mut self) -> u64 {
         let (mut overdue, now) = (0, Instant::now());
         while let Some((deadline, id)) = self.deadlines.first().copied()
             && deadline <= now
         {
-            let hold = self.remove(id);
-            overdue += u64::from(hold.is_some_and(|hold| hold.token.is_some()));
+            let has_token = |hold: &Hold| hold.token.is_some();
+            overdue += u64::from(self.get(id).is_some_and(has_token));
+            self.lapse(id);
         }
         overdue
     }

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Pick};
+use auxo_core::engine::{Ask, Holds, NamedJob, Outcome, Pick, Settle};
 use auxo_core::job::Leased;
 use auxo_core::{Error, JobId, Result};
 use auxo_wire::beanstalk::{Item, Reply};
@@ -15,7 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use super::session::{Session, refusal};
-use crate::line::{Line, at_once};
+use crate::calls::leases;
+use crate::line::{Line, at_once, lease_now};
 use crate::names::Holder;
 
 /// How many reserves that were sent one behind the other are served together.
@@ -25,7 +26,7 @@ const TOGETHER: usize = 100;
 enum Waited {
     /// With these jobs; none if the time is over.
     Jobs(Result<Vec<Leased>>),
-    /// The client sends no more, and will not come for a job.
+    /// The client sends no more, and there is no job.
     HungUp,
 }
 
@@ -79,20 +80,75 @@ impl Session {
         Ok(())
     }
 
-    /// Reserves this very job, if nobody has it.
+    /// Reserves this very job, if nobody has it. If it is delayed or buried, or its tube paused, that is an operator's move.
     pub(super) async fn reserve_job(&mut self, id: u64) -> io::Result<Result<Reply>> {
         self.consumes();
-        let ask = Ask {
+        let id = JobId(id);
+        let lease = async {
+            let ask = self.asking_for_one();
+            match leases::lease_unless_held(&self.app, ask.clone(), id).await? {
+                Ok(leased) => Ok(leased),
+                Err(_) => leases::lease_past_holds(&self.app, self.who(), ask, id).await,
+            }
+        };
+        let leased = self.timely(lease).await?;
+        Ok(leased.map(|jobs| self.take(jobs).pop().unwrap_or(Reply::NotFound)))
+    }
+
+    /// A lease call for one job that is named.
+    fn asking_for_one(&self) -> Ask {
+        Ask {
             queues: Vec::new(),
-            job: Some(JobId(id)),
+            job: None,
             pick: Pick::First,
             max: 1,
             wait: Duration::ZERO,
             ttr: None,
             worker: self.worker.clone(),
+        }
+    }
+
+    /// Deletes a job that this connection held until its time was over, if nobody has it now. Its worker says that it is done. So it is
+    /// leased once more and acked: it counts as done, and its key stays taken as that of any other job that was done. Neither a pause nor
+    /// a limit stands in the way, as they do not of any other end of a lease.
+    pub(super) async fn delete_late(&mut self, id: u64) -> io::Result<Result<Reply>> {
+        let ask = Ask {
+            job: Some(NamedJob {
+                id: JobId(id),
+                holds: Holds::Bypass,
+            }),
+            ..self.asking_for_one()
         };
-        let leased = self.timely(self.app.service.lease(ask)).await?;
-        Ok(leased.map(|jobs| self.take(jobs).pop().unwrap_or(Reply::NotFound)))
+        let leased = match self.timely(self.app.service.lease(ask)).await? {
+            Ok(mut jobs) => jobs.pop(),
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(leased) = leased else {
+            return Ok(Ok(Reply::NotFound));
+        };
+        // If its end cannot be told, it is given back when the connection ends.
+        self.held.insert(&leased);
+        let ack = Settle {
+            token: leased.token,
+            outcome: Outcome::Ack { result: None },
+        };
+        let settled = self.timely(self.app.service.settle(vec![ack])).await?;
+        match settled.map(|mut settled| settled.pop()) {
+            Ok(Some(Ok(_))) => {
+                self.deleted(id);
+                Ok(Ok(Reply::Deleted))
+            }
+            Ok(Some(Err(error))) | Err(error) => Ok(Err(error)),
+            Ok(None) => Ok(Ok(Reply::NotFound)),
+        }
+    }
+
+    /// Lets go of a job that was acked, and counts it.
+    pub(super) fn deleted(&mut self, id: u64) {
+        let hold = self.held.remove(id);
+        if let Some(tube) = hold.and_then(|hold| self.app.beanstalk.tubes.find(&hold.queue)) {
+            tube.deletes.fetch_add(1, Relaxed);
+        }
     }
 
     fn take(&mut self, jobs: Vec<Leased>) -> Vec<Reply> {
@@ -134,6 +190,10 @@ impl Session {
             let error = Error::new(auxo_core::Code::QueueFull, text);
             return Ok(Waited::Jobs(Err(error)));
         };
+        let now = Ask {
+            wait: Duration::ZERO,
+            ..ask.clone()
+        };
         let mut lease = pin!(app.service.lease(ask));
         if let Some(jobs) = at_once(lease.as_mut()).await {
             return Ok(Waited::Jobs(jobs));
@@ -142,9 +202,15 @@ impl Session {
         line.flush().await?;
         tokio::select! {
             biased;
-            jobs = lease => Ok(Waited::Jobs(jobs)),
-            hung_up = line.hung_up() => hung_up.map(|()| Waited::HungUp),
-            () = app.stopped() => Err(io::Error::other("the server stops")),
+            jobs = lease.as_mut() => return Ok(Waited::Jobs(jobs)),
+            hung_up = line.hung_up() => hung_up?,
+            () = app.stopped() => return Err(io::Error::other("the server stops")),
+        }
+        // The store may not have been asked yet. In a box: what comes rarely must not make every connection as large as it is.
+        let look = Box::pin(lease_now(lease, app.service.lease(now)));
+        match self.timely(look).await? {
+            Ok(none) if none.is_empty() => Ok(Waited::HungUp),
+            jobs => Ok(Waited::Jobs(jobs)),
         }
     }
 }

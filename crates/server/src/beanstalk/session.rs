@@ -12,6 +12,7 @@ use auxo_core::engine::{
 };
 use auxo_core::{Code, Error, Job, JobId, QueueName, State, When};
 use auxo_wire::beanstalk::{Item, Reply, Request};
+use futures_util::TryFutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Peer;
@@ -132,6 +133,7 @@ impl Session {
                 let names = self.watching.iter().map(Role::name);
                 Ok(Reply::Data(super::stats::list(names)))
             }
+            Request::Delete(id) if self.held.has_lapsed(id) => self.delete_late(id).await?,
             Request::Delete(id) => self.timely(self.delete(id)).await?,
             Request::Peek(id) => self.timely(self.peek(id)).await?,
             Request::PeekReady => self.timely(self.peek_first(State::Ready)).await?,
@@ -158,9 +160,8 @@ impl Session {
 
     /// Waits for an answer of the engine, but not for ever. Whoever gets none does not know what happened, and a connection that
     /// ends says just that.
-    pub(super) async fn timely<T>(&self, call: impl Future<Output = T>) -> io::Result<T> {
-        let answer = within(self.app.settings.answer_time, &mut None, call).await;
-        answer.map_err(unanswered)
+    pub(super) fn timely<F: Future>(&self, call: F) -> impl Future<Output = io::Result<F::Output>> {
+        within(self.app.settings.answer_time, None, call).map_err(unanswered)
     }
 
     /// Takes a tube into use, if all connections together do not name too many.
@@ -200,7 +201,7 @@ impl Session {
     }
 
     /// Removes a job that this connection has not reserved, if nobody else has.
-    pub(super) async fn delete(&self, id: u64) -> Result<Reply, Error> {
+    async fn delete(&self, id: u64) -> Result<Reply, Error> {
         let Some(job) = self.find(id).await? else {
             return Ok(Reply::NotFound);
         };
@@ -240,14 +241,18 @@ impl Session {
         call: impl Future<Output = Result<T, Error>>,
         moved: impl FnOnce(&T) -> u64,
     ) -> Result<T, Error> {
+        self.app.trail.noted(self.who(), what, call, moved).await
+    }
+
+    /// Who is at the other end, for the audit log.
+    pub(super) fn who(&self) -> Who {
         let from = self.peer.from.map(|from| from.to_string());
-        let who = Who {
+        Who {
             name: self.peer.subject.clone(),
             token: None,
             from: from.unwrap_or_else(|| self.peer.name.clone()),
             via: "beanstalk",
-        };
-        self.app.trail.noted(who, what, call, moved).await
+        }
     }
 
     async fn steer(&self, id: u64, action: Action, done: Reply) -> Result<Reply, Error> {

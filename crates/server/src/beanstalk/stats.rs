@@ -172,7 +172,8 @@ impl Session {
 
     async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
         let _alone = self.app.listing.lock().await;
-        self.app.service.queues(None).await
+        let reachable = self.app.service.reachable_queues().await?;
+        Ok(reachable.queues)
     }
 
     fn tubes(&self, queues: &[QueueInfo]) -> Vec<QueueName> {
@@ -229,7 +230,7 @@ impl Session {
             .add("binlog-records-written", 0)
             .add("binlog-max-size", 0)
             .add("draining", app.is_stopping())
-            .add("id", format_args!("{:0>16}", app.run))
+            .add("id", &app.run)
             .add("hostname", host.nodename().to_string_lossy())
             .add("os", host.version().to_string_lossy())
             .add("platform", host.machine().to_string_lossy());

@@ -1,39 +1,52 @@
 //! Jobs in, a look at those that are there, and an operator's moves on them.
 
-use auxo_core::engine::{Mode, Order, Page, Query, Steered, Target, Which};
+use std::time::Duration;
+
+use auxo_core::engine::{Mode, Order, Page, Pushed, Query, Steered, Target, Which};
 use auxo_core::explain::{self, Explanation, Watch};
 use auxo_core::{Code, Error, Job, JobId, NewJob, Result, refusal};
 use futures_util::future::join_all;
+use tokio::time::{Instant, sleep_until};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::trail::Move;
 
-/// The jobs of a batch that may be pushed; the others are refused one by one, like all that is wrong with one item. Clients join
-/// the pushes of many callers, and one of these must not fail those of the others.
-pub fn pushable(caller: &Caller, mut jobs: Vec<Result<NewJob>>) -> Vec<Result<NewJob>> {
+/// When a caller with a right in some queues only is told that there is no such job: later than it takes to read a large one.
+const HIDING_TIME: Duration = Duration::from_millis(5);
+
+/// Keeps the jobs of a batch that the caller may push; the others are refused one by one, like all that is wrong with one item.
+/// Clients join the pushes of many callers, and one of these must not fail those of the others.
+pub async fn push(
+    app: &App,
+    caller: &Caller,
+    mut jobs: Vec<Result<NewJob>>,
+) -> Result<Vec<Result<Pushed>>> {
     if !caller.may_everywhere() {
         for job in &mut jobs {
             if let Some(error) = job.as_ref().ok().and_then(|j| caller.check(&j.queue).err()) {
                 *job = Err(error);
             }
         }
+        let (service, identity) = (&app.service, caller.identity());
+        app.queue_shares.check(service, identity, &mut jobs).await;
     }
-    jobs
+    app.service.push_each(jobs).await
 }
 
 /// A job.
 pub async fn find(app: &App, caller: &Caller, which: Which) -> Result<Job> {
-    let missing = match &which {
-        Which::Id(id) => refusal::no_job(*id),
-        Which::Key(queue, _) => {
-            caller.check(queue)?;
+    match which {
+        Which::Id(id) => look_up(app, caller, id)
+            .await?
+            .ok_or_else(|| refusal::no_job(id)),
+        Which::Key(queue, key) => {
+            caller.check(&queue)?;
             let message = format!("no job in queue {queue} has this key");
-            Error::new(Code::NotFound, message)
+            let job = app.service.find(Which::Key(queue, key)).await?;
+            job.ok_or_else(|| Error::new(Code::NotFound, message))
         }
-    };
-    let job = app.service.find(which).await?;
-    job.filter(|job| caller.may(&job.queue)).ok_or(missing)
+    }
 }
 
 /// Why a job is not running.
@@ -62,8 +75,19 @@ pub async fn owns(app: &App, caller: &Caller, id: JobId) -> Result<bool> {
     if caller.may_everywhere() {
         return Ok(true);
     }
+    Ok(look_up(app, caller, id).await?.is_some())
+}
+
+/// A job in a queue of the caller. To look for one that is not there takes as long as for one that is another's: to read that one takes
+/// longer the larger it is, and a caller could tell that it is there by the time of the answer.
+pub async fn look_up(app: &App, caller: &Caller, id: JobId) -> Result<Option<Job>> {
+    let began = Instant::now();
     let job = app.service.find(Which::Id(id)).await?;
-    Ok(job.is_some_and(|job| caller.may(&job.queue)))
+    let own = job.filter(|job| caller.may(&job.queue));
+    if own.is_none() && !caller.may_everywhere() {
+        sleep_until(began + HIDING_TIME).await;
+    }
+    Ok(own)
 }
 
 /// Moves jobs, as far as they are in queues of the caller, and writes it down.

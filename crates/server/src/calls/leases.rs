@@ -2,24 +2,22 @@
 
 use std::collections::HashSet;
 
-use auxo_core::engine::{Ask, Extend, Extended, Settle, Settled, Which};
+use auxo_core::engine::{Ask, Extend, Extended, Holds, NamedJob, Settle, Settled, Which};
 use auxo_core::job::Leased;
-use auxo_core::{Result, Token, refusal};
+use auxo_core::{Code, Error, JobId, Result, Token, refusal};
 use futures_util::future::join_all;
 
-use super::jobs::owns;
+use super::jobs::{look_up, owns};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Right};
 use crate::names::{Holder, Room};
+use crate::trail::{Move, Who};
 
 /// Lends jobs, or waits for some until the server stops or the caller's token is no longer right.
 pub async fn lease(app: &App, caller: &Caller, mut ask: Ask) -> Result<Vec<Leased>> {
     caller.check_all(&ask.queues)?;
-    if let Some(id) = ask.job
-        && !owns(app, caller, id).await?
-    {
-        // What is handed out of a job that never was.
-        return Ok(Vec::new());
+    if let Some(named) = ask.job {
+        return lease_named(app, caller, ask, named.id).await;
     }
     let _room = room_for_names(app, caller, &mut ask)?;
     tokio::select! {
@@ -29,6 +27,77 @@ pub async fn lease(app: &App, caller: &Caller, mut ask: Ask) -> Result<Vec<Lease
         () = app.stopped() => Ok(Vec::new()),
         () = app.auth.revoked(caller.identity()) => Ok(Vec::new()),
     }
+}
+
+/// Lends a job that is named. One that its queue would hand out needs `lease`. One that is held back (it is not due, or dead, its queue is
+/// paused or has reached a limit) needs `operate`, and is written down: who takes it overrides what somebody has set up.
+pub async fn lease_named(app: &App, caller: &Caller, ask: Ask, id: JobId) -> Result<Vec<Leased>> {
+    if !owns(app, caller, id).await? {
+        // What is handed out of a job that never was.
+        return Ok(Vec::new());
+    }
+    let held = match lease_unless_held(app, ask.clone(), id).await? {
+        Ok(leased) => return Ok(leased),
+        Err(held) => held,
+    };
+    let operator = caller.with(Right::Operate);
+    if !operator.may_everywhere() {
+        let Some(job) = app.service.find(Which::Id(id)).await? else {
+            return Ok(Vec::new());
+        };
+        if !operator.may(&job.queue) {
+            app.metrics.denied("forbidden");
+            let message = format!(
+                "{}; to lease it all the same, the token {} would need operate:{}",
+                held.message(),
+                caller.identity().name(),
+                job.queue
+            );
+            return Err(Error::new(Code::Forbidden, message));
+        }
+    }
+    lease_past_holds(app, caller, ask, id).await
+}
+
+/// Lends a job that is named, unless something holds it back: then it says what.
+pub async fn lease_unless_held(
+    app: &App,
+    ask: Ask,
+    id: JobId,
+) -> Result<Result<Vec<Leased>, Error>> {
+    let named = NamedJob {
+        id,
+        holds: Holds::Respect,
+    };
+    let ask = Ask {
+        job: Some(named),
+        ..ask
+    };
+    match app.service.lease(ask).await {
+        Err(held) if held.code() == Code::Conflict && held.job() == Some(id) => Ok(Err(held)),
+        leased => leased.map(Ok),
+    }
+}
+
+/// Lends a job that is named whatever holds it back, for somebody who may do that, and writes it down.
+pub async fn lease_past_holds(
+    app: &App,
+    who: impl Into<Who>,
+    ask: Ask,
+    id: JobId,
+) -> Result<Vec<Leased>> {
+    let named = NamedJob {
+        id,
+        holds: Holds::Bypass,
+    };
+    let ask = Ask {
+        job: Some(named),
+        ..ask
+    };
+    let what = Move::new("lease").jobs(&[id]);
+    let lease = app.service.lease(ask);
+    let moved = |leased: &Vec<Leased>| leased.len() as u64;
+    app.trail.noted(who, what, lease, moved).await
 }
 
 /// Room for the names of a call, if it waits. Too many are too many, though some of them may be the same.
@@ -82,11 +151,11 @@ async fn own<T>(
         if known.contains(&token) {
             return Ok(Ok(item));
         }
-        let job = app.service.find(Which::Id(token.job)).await?;
-        let own = job.is_some_and(|job| caller.may(&job.queue));
-        Ok(own
-            .then_some(item)
-            .ok_or_else(|| refusal::lease_lost(token.job)))
+        let job = look_up(app, caller, token.job).await?;
+        Ok(match job {
+            Some(_) => Ok(item),
+            None => Err(refusal::lease_lost(token.job)),
+        })
     };
     join_all(items.into_iter().map(look))
         .await

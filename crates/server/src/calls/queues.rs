@@ -1,30 +1,32 @@
 //! Queues: how they stand, and how they are set.
 
-use auxo_core::engine::Change;
-use auxo_core::queue::{QueueConfig, QueueInfo};
+use auxo_core::engine::{Change, QueueList};
+use auxo_core::queue::{Books, QueueConfig, QueueInfo};
 use auxo_core::{Code, Error, QueueName, Result, State};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::trail::Move;
 
-/// These queues, or all.
+/// These queues, or all that can be reached, and with all of them the books of those that were forgotten.
 pub async fn list(
     app: &App,
     caller: &Caller,
     names: Option<Vec<QueueName>>,
-) -> Result<Vec<QueueInfo>> {
-    let _turn = match &names {
+) -> Result<(QueueList, Books)> {
+    match names {
         None => {
             caller.check_everywhere()?;
-            Some(app.listing.lock().await)
+            let _turn = app.listing.lock().await;
+            let list = app.service.reachable_queues().await?;
+            Ok((list, app.service.forgotten().await?))
         }
         Some(names) => {
-            caller.check_all(names)?;
-            None
+            caller.check_all(&names)?;
+            let queues = app.service.queues(Some(names)).await?;
+            Ok((QueueList::whole(queues), Books::default()))
         }
-    };
-    app.service.queues(names).await
+    }
 }
 
 /// A queue.
@@ -43,8 +45,21 @@ pub async fn set(
     caller.check(&queue)?;
     let _alone = app.changing.lock().await;
     let base = look(app, queue.clone()).await?;
-    let base = base.map(|info| info.config).unwrap_or_default();
-    store(app, caller, "set_queue", queue, change(base)?).await
+    let is_new = base.is_none();
+    let config = change(base.map(|info| info.config).unwrap_or_default())?;
+    if is_new {
+        check_share(app, caller, &queue).await?;
+    }
+    store(app, caller, "set_queue", queue, config).await
+}
+
+/// Refuses a queue that does not exist and would be one more than the share of the caller's token.
+pub async fn check_share(app: &App, caller: &Caller, queue: &QueueName) -> Result<()> {
+    if caller.may_everywhere() {
+        return Ok(());
+    }
+    let (service, identity) = (&app.service, caller.identity());
+    app.queue_shares.check_queue(service, identity, queue).await
 }
 
 /// Changes settings of a queue that is there. The call is named for the audit log.

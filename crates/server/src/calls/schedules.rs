@@ -6,6 +6,7 @@ use auxo_core::{Code, Error, Result};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::calls::queues::check_share;
 use crate::trail::Move;
 
 /// All schedules.
@@ -35,6 +36,8 @@ pub async fn put(app: &App, caller: &Caller, change: Change) -> Result<Schedule>
         .queue(&schedule.queue);
     let _alone = app.changing.lock().await;
     check_replaced(app, caller, &name).await?;
+    // Its ticks make the queue.
+    check_share(app, caller, &schedule.queue).await?;
     let change = app.service.change(change);
     app.trail.noted(caller, what, change, |()| 1).await?;
     find(app, caller, &name).await

@@ -170,7 +170,11 @@ fn kind(schema: &Value) -> String {
         let name = escape(reference.rsplit('/').next().unwrap_or_default());
         return format!("<a href=\"#{name}\">{name}</a>");
     }
-    for choice in ["oneOf", "anyOf", "allOf"] {
+    // The first says what it is, the others what holds of it besides.
+    if let Some(first) = schema["allOf"].get(0) {
+        return kind(first);
+    }
+    for choice in ["oneOf", "anyOf"] {
         if let Some(choices) = schema[choice].as_array() {
             let choices = choices.iter().filter(|c| c["type"] != "null").map(kind);
             return choices.collect::<Vec<_>>().join(" or ");

@@ -1,8 +1,9 @@
 //! What a value must be besides its type: how long, how large, of which letters, and what does not stand beside what.
 //!
 //! A name means the same wherever it stands, so most rules hang on the name of a field alone. The numbers are those of
-//! [`Limits`]. Sizes there are bytes while a schema counts letters: text with letters of several bytes can be refused as
-//! too large although the document allows it, never the other way round.
+//! [`Limits`]. What no schema can say is in words at the field or in docs/HTTP.md: sizes there are bytes while a schema counts letters,
+//! a length of time as a text has a limit in its value and not in its letters, and how far ahead a time lies depends on the clock. So
+//! a value can be refused although the document allows it, never the other way round.
 
 use std::time::Duration;
 
@@ -13,12 +14,58 @@ use serde_json::{Map, Value, json};
 pub const QUEUE: &str = "^[A-Za-z0-9_.:;$()+/][A-Za-z0-9_.:;$()+/-]{0,199}$";
 /// A queue's name in a path, where clients take one or two dots for steps up.
 pub const QUEUE_IN_PATH: &str = "^(?![.]{1,2}$)[A-Za-z0-9_.:;$()+/][A-Za-z0-9_.:;$()+/-]{0,199}$";
-/// A job's id.
-pub const ID: &str = "^[0-9]{1,20}$";
-/// No control characters, which would forge lines in logs.
-pub const LINE: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]*$";
+/// A number of 64 bits without zeros before it, from ten to the power of 19 on.
+macro_rules! twenty_digits {
+    () => {
+        concat!(
+            "1[0-7][0-9]{18}|18[0-3][0-9]{17}|184[0-3][0-9]{16}|1844[0-5][0-9]{15}|18446[0-6][0-9]{14}|",
+            "184467[0-3][0-9]{13}|1844674[0-3][0-9]{12}|184467440[0-6][0-9]{10}|1844674407[0-2][0-9]{9}|",
+            "18446744073[0-6][0-9]{8}|1844674407370[0-8][0-9]{6}|18446744073709[0-4][0-9]{5}|",
+            "184467440737095[0-4][0-9]{4}|18446744073709550[0-9]{3}|18446744073709551[0-5][0-9]{2}|",
+            "1844674407370955160[0-9]|1844674407370955161[0-5]"
+        )
+    };
+}
 
-const TOKEN: &str = "^(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})-[0-9a-f]{16}$";
+/// A job's id, or another number of 64 bits.
+pub const ID: &str = concat!("^([0-9]{1,19}|0[0-9]{19}|", twenty_digits!(), ")$");
+/// The inside of a class: control characters, those that end a line, and those that turn the direction of writing, as in
+/// [`text::is_deceptive`].
+macro_rules! deceptive {
+    () => {
+        "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069"
+    };
+}
+
+/// No characters that would forge lines in logs or make a text look like another one.
+pub const LINE: &str = concat!("^[^", deceptive!(), "]*$");
+
+const TOKEN: &str = concat!(
+    "^(0|[1-9][0-9]{0,18}|",
+    twenty_digits!(),
+    ")-(0|[1-9][0-9]{0,18}|",
+    twenty_digits!(),
+    ")-[0-9a-f]{16}$"
+);
+/// Bytes in base64, with or without what fills the last four letters up.
+const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}={0,2}|[A-Za-z0-9+/]{3}=?)?$";
+/// Words between dots. `*` and `#` stand for whole words.
+const TOPIC_PATTERN: &str = concat!(
+    "^([^.*#",
+    deceptive!(),
+    "]*|[*]|#)([.]([^.*#",
+    deceptive!(),
+    "]*|[*]|#))*$"
+);
+/// A length of time: milliseconds, or numbers with units, the largest first.
+const SPAN: &str = "^([0-9]+|[0-9]+([.][0-9]+)?d([0-9]+([.][0-9]+)?h)?([0-9]+([.][0-9]+)?m)?([0-9]+([.][0-9]+)?s)?([0-9]+([.][0-9]+)?ms)?|\
+    [0-9]+([.][0-9]+)?h([0-9]+([.][0-9]+)?m)?([0-9]+([.][0-9]+)?s)?([0-9]+([.][0-9]+)?ms)?|\
+    [0-9]+([.][0-9]+)?m([0-9]+([.][0-9]+)?s)?([0-9]+([.][0-9]+)?ms)?|\
+    [0-9]+([.][0-9]+)?s([0-9]+([.][0-9]+)?ms)?|[0-9]+([.][0-9]+)?ms)$";
+/// A length or a size of nothing.
+const NOTHING: &str = "^[^1-9]*$";
+/// A number of bytes, alone or with a unit.
+const SIZE: &str = "^([0-9]+|[0-9]+([.][0-9]+)?([KMGTkmgt][Ii]?)?[Bb])$";
 const STATE: &str = "(scheduled|ready|leased|done|dead|cancelled)";
 
 /// Writes the rules into a document.
@@ -35,6 +82,15 @@ pub fn apply(document: &mut Value) {
         }
         if let Some(never) = never(name) {
             shape["not"] = never;
+        }
+        // Shapes that may be a list are sent; those of answers have names of their own.
+        if matches!(name.as_str(), "Push" | "Settles" | "Extends") {
+            for choice in list(shape, "oneOf").filter(|choice| choice["type"] == "array") {
+                choice["maxItems"] = limits.batch.into();
+            }
+        }
+        if name == "Leases" {
+            lend(shape);
         }
     }
     let paths = document["paths"].as_object_mut().into_iter().flatten();
@@ -66,6 +122,13 @@ fn unsigned(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(unsigned),
         _ => {}
     }
+}
+
+/// A job that is leased has a token, by which its lease is settled, and a deadline. Other jobs have neither.
+fn lend(shape: &mut Value) {
+    let items = &mut shape["properties"]["jobs"]["items"];
+    let job = items.take();
+    *items = json!({ "allOf": [job, { "type": "object", "required": ["token", "deadline"] }] });
 }
 
 /// Only what is sent has rules: shapes that take no unknown fields, and the parts that they are made of.
@@ -136,9 +199,14 @@ fn field(shape: &str, name: &str, limits: &Limits) -> Option<Value> {
                 "type": "string", "maxLength": limits.header, "pattern": "^[^\\r\\n\\x00]*$",
             },
         }),
-        (_, "payload_base64" | "result_base64" | "progress_base64") => json!({ "format": "byte" }),
+        (_, "payload_base64" | "result_base64" | "progress_base64") => {
+            json!({ "format": "byte", "pattern": BASE64 })
+        }
+        ("Departure" | "Adoption", "jobs") => json!({ "maxItems": limits.batch }),
         (_, "token") => json!({ "pattern": TOKEN, "format": "token" }),
-        (_, "pattern") => json!({ "minLength": 1, "maxLength": 255, "format": "topic-pattern" }),
+        (_, "pattern") => json!({
+            "minLength": 1, "maxLength": 255, "pattern": TOPIC_PATTERN, "format": "topic-pattern",
+        }),
         (_, "cron" | "zone") => {
             json!({ "minLength": 1, "maxLength": limits.name, "format": name })
         }
@@ -187,7 +255,8 @@ fn query(name: &str, limits: &Limits) -> Option<Value> {
         "Idempotency-Key" => json!({
             "type": "string", "minLength": 1, "maxLength": limits.key, "pattern": "^[!-~]([ -~]*[!-~])?$",
         }),
-        "Last-Event-ID" => json!({ "type": "string", "pattern": "^[0-9a-f]{8}-[0-9]{1,18}$" }),
+        // Of another run, too: who comes back after a restart is told of it.
+        "Last-Event-ID" => json!({ "type": "string", "pattern": "^.*-[0-9]{1,19}$" }),
         _ => return None,
     })
 }
@@ -282,15 +351,18 @@ fn word_with(field: &str, words: &[&str], rule: Value) -> Value {
 }
 
 fn span(least: u64, most: Duration) -> Value {
+    let longest = format!("at most {}, to the millisecond", text::duration(most));
     let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-    // A length of nothing has no digit but zeros.
-    let letters = match least {
-        0 => "^[0-9][0-9.dhms]*$",
-        _ => "^[0-9.]*[1-9][0-9.dhms]*$",
-    };
+    let mut letters = json!({
+        "title": "text", "type": "string", "pattern": SPAN, "format": "span", "description": longest,
+    });
+    if least > 0 {
+        // A length of nothing has no digit but zeros.
+        letters["not"] = json!({ "pattern": NOTHING });
+    }
     json!({
         "oneOf": [
-            { "title": "text", "type": "string", "pattern": letters, "format": "span" },
+            letters,
             { "title": "milliseconds", "type": "integer", "minimum": least, "maximum": most },
         ],
     })
@@ -309,7 +381,10 @@ fn size() -> Value {
     json!({
         "oneOf": [
             { "title": "bytes", "type": "integer", "minimum": 1, "maximum": u64::MAX },
-            { "title": "text", "type": "string", "format": "size" },
+            {
+                "title": "text", "type": "string", "pattern": SIZE, "format": "size",
+                "not": { "pattern": NOTHING },
+            },
         ],
     })
 }

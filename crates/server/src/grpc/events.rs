@@ -33,15 +33,13 @@ impl Events for Api {
         let queue = asked.queue.as_deref().map(QueueName::new).transpose();
         let queue = queue.map_err(wrong).map_err(refused)?;
         caller.check_filter(queue.as_ref()).map_err(refused)?;
-        let start = match asked.run {
-            run if run.is_empty() => Start::Now,
-            run if run == self.app.run => Start::After(asked.after),
-            _ => Start::Restarted,
+        let start = match asked.run.as_str() {
+            "" => Start::Now,
+            run => self.app.hub.start(queue.as_ref(), run, asked.after),
         };
         let telling = Telling {
-            queue,
             to: caller.identity().clone(),
-            watcher: self.app.hub.watch(start),
+            watcher: self.app.hub.watch(queue, start),
             app: self.app.clone(),
             begun: false,
             held: None,
@@ -60,7 +58,6 @@ struct Telling {
     /// Who is told.
     to: Arc<Identity>,
     watcher: Watcher,
-    queue: Option<QueueName>,
     begun: bool,
     /// What did not go into the message before.
     held: Option<Told>,
@@ -71,7 +68,7 @@ impl Telling {
     /// The next message, or the end when the server stops or the token of who is told is no longer right.
     async fn next(&mut self) -> Result<Option<v1::WatchResponse>, Status> {
         let mut message = v1::WatchResponse {
-            run: self.app.run.clone(),
+            run: self.watcher.run(),
             until: self.until,
             ..v1::WatchResponse::default()
         };
@@ -107,9 +104,7 @@ impl Telling {
         match told {
             Told::Notice(notice) => {
                 message.until = notice.sequence;
-                if self.queue.as_ref().is_none_or(|q| *q == notice.queue) {
-                    message.notices.push((&notice).into());
-                }
+                message.notices.push((&notice).into());
             }
             Told::Missed {
                 count,

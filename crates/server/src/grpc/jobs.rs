@@ -12,8 +12,9 @@ use crate::calls;
 impl Jobs for Api {
     async fn push(&self, request: Request<v1::PushRequest>) -> Reply<v1::PushResponse> {
         let caller = caller(&request)?;
-        let jobs = calls::jobs::pushable(&caller, pushes(request.into_inner().jobs));
-        let answers = self.app.service.push_each(jobs).await.map_err(refused)?;
+        let jobs = pushes(request.into_inner().jobs);
+        let answers = calls::jobs::push(&self.app, &caller, jobs).await;
+        let answers = answers.map_err(refused)?;
         whole(v1::PushResponse {
             results: result(&answers),
         })

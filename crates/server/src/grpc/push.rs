@@ -13,7 +13,7 @@ use super::outlet::{Streamed, isolated};
 use super::revoked;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::calls::jobs::pushable;
+use crate::calls;
 
 /// Bytes of payloads that are gathered into one step, unless a single message has more: 4 MiB.
 const MOST_BYTES: usize = 4 << 20;
@@ -95,8 +95,7 @@ impl Pushing {
 
     async fn push(&self, jobs: Vec<v1::NewJob>) -> Result<v1::PushResponse> {
         let time = self.app.settings.answer_time;
-        let jobs = pushable(&self.caller, pushes(jobs));
-        let pushed = self.app.service.push_each(jobs);
+        let pushed = calls::jobs::push(&self.app, &self.caller, pushes(jobs));
         let answers = timeout(time, pushed).await.unwrap_or_else(|_| {
             let time = text::duration(time);
             let message =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use auxo_core::queue::QueueConfig;
 use auxo_core::{Error, QueueName, Result};
 use auxo_proto::v1::queues_server::Queues;
-use auxo_proto::{change_queue, result, side, v1};
+use auxo_proto::{change_queue, forgotten, result, side, v1};
 use tonic::Request;
 
 use super::{Api, Reply, caller, refused, whole};
@@ -20,9 +20,12 @@ impl Queues for Api {
             true => None,
             false => Some(named(&names).map_err(refused)?),
         };
-        let queues = calls::queues::list(&self.app, &caller, names).await;
+        let listed = calls::queues::list(&self.app, &caller, names).await;
+        let (list, books) = listed.map_err(refused)?;
         self.bounded(v1::ListQueuesResponse {
-            queues: result(&queues.map_err(refused)?),
+            queues: result(&list.queues),
+            unavailable: result(&list.unavailable),
+            forgotten: forgotten(&books),
         })
     }
 

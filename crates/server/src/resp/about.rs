@@ -76,7 +76,12 @@ impl Session {
 
     /// The name of this node. It begins as the ids of jobs do.
     pub(super) fn node(&self) -> String {
-        format!("{:08}{}", 0, self.app.run.repeat(4))
+        format!("{:08}{:.32}", 0, self.app.run.repeat(2))
+    }
+
+    /// The name of this run of the server, as long as those of Redis.
+    fn run(&self) -> String {
+        format!("{:.40}", self.app.run.repeat(3))
     }
 
     fn number(&self) -> i64 {
@@ -164,7 +169,7 @@ impl Session {
     pub(super) async fn info(&self, section: Option<String>) -> Result<Reply> {
         let queues = {
             let _alone = self.app.listing.lock().await;
-            self.app.service.queues(None).await?
+            self.app.service.reachable_queues().await?.queues
         };
         let (app, tally) = (&self.app, self.app.service.tally());
         let uptime = app.service.now().since(app.started_at).as_secs();
@@ -180,7 +185,7 @@ impl Session {
                     ("disque_version", "1.0".to_owned()),
                     ("auxo_version", VERSION.to_owned()),
                     ("process_id", std::process::id().to_string()),
-                    ("run_id", self.node()),
+                    ("run_id", self.run()),
                     ("tcp_port", self.ends.local.port().to_string()),
                     ("uptime_in_seconds", uptime.to_string()),
                     ("uptime_in_days", (uptime / 86_400).to_string()),

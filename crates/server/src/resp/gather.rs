@@ -29,7 +29,7 @@ use crate::line::{LARGE, Line, unanswered};
 #[derive(Default)]
 struct Row {
     steps: Vec<Step>,
-    pushes: Vec<NewJob>,
+    pushes: Vec<Result<NewJob>>,
     settles: Vec<Result<Settle>>,
     extends: Vec<Result<Extend>>,
 }
@@ -90,12 +90,14 @@ impl Session {
         let app = self.app.clone();
         let identity = asker.unwrap_or_else(Identity::nobody);
         let calls = async {
-            let push = app.service.push(row.pushes);
+            let from = self.ends.visitor.from;
+            let pusher = Caller::new(identity.clone(), Right::Push, from, Via::Resp);
+            let push = calls::jobs::push(&app, &pusher, row.pushes);
             // Most rows are of new jobs only. To wait for three calls, two of them about nothing, costs more than one does.
             if row.settles.is_empty() && row.extends.is_empty() {
                 return (push.await, Ok(Vec::new()), Ok(Vec::new()));
             }
-            let by = Caller::new(identity, Right::Lease, self.ends.visitor.from, Via::Resp);
+            let by = Caller::new(identity, Right::Lease, from, Via::Resp);
             let none = HashSet::new();
             tokio::join!(
                 push,
@@ -142,7 +144,7 @@ impl Session {
         match command {
             Command::AddJob(add) if add.maxlen.is_none() => {
                 let life = life(&add);
-                row.pushes.push(self.new_job(add));
+                row.pushes.push(Ok(self.new_job(add)));
                 Ok(Step::Add(life))
             }
             Command::AckJob(ids) | Command::FastAck(ids) if self.can_settle(&ids, row) => {
@@ -150,7 +152,7 @@ impl Session {
             }
             Command::Nack(ids) if self.can_settle(&ids, row) => Ok(row.settle_all(&ids, nack)),
             Command::Push(job) if job.spec.key.is_none() || row.settles.is_empty() => {
-                row.pushes.push(*job);
+                row.pushes.push(Ok(*job));
                 Ok(Step::Push)
             }
             Command::Settle(settle) if self.has_room(1, row) => {

@@ -22,7 +22,7 @@ use super::session::{Session, refusal};
 use super::show::ROOM;
 use crate::auth::Caller;
 use crate::calls;
-use crate::line::{LARGE, Line, at_once};
+use crate::line::{LARGE, Line, at_once, lease_now};
 use crate::names::Holder;
 
 /// How many commands that were sent one behind the other are served together.
@@ -32,7 +32,7 @@ const TOGETHER: usize = 100;
 enum Waited {
     /// With these jobs; none if the time is over.
     Jobs(Result<Vec<Leased>>),
-    /// The client sends no more, and will not come for a job.
+    /// The client sends no more, and there is no job.
     HungUp,
     /// The server stops.
     Stopping,
@@ -219,15 +219,12 @@ impl Session {
         if ask.worker.is_empty() {
             ask.worker = self.worker.clone();
         }
-        // What is handed out of a job that never was.
-        let is_own = match ask.job {
-            Some(id) => self.timely(calls::jobs::owns(&self.app, by, id)).await?,
-            None => Ok(true),
-        };
-        let waited = match is_own {
-            Ok(true) => self.wait(line, ask, by).await?,
-            Ok(false) => Waited::Jobs(Ok(Vec::new())),
-            Err(error) => Waited::Jobs(Err(error)),
+        let waited = match ask.job {
+            Some(named) => {
+                let lease = calls::leases::lease_named(&self.app, by, ask, named.id);
+                Waited::Jobs(self.timely(lease).await?)
+            }
+            None => self.wait(line, ask, by).await?,
         };
         let jobs = match waited {
             Waited::HungUp | Waited::Stopping => Vec::new(),
@@ -237,7 +234,7 @@ impl Session {
             }
             Waited::Jobs(Ok(jobs)) => jobs,
             Waited::Jobs(Err(error)) => {
-                self.say(&Reply::from(&error), &mut line.output);
+                self.say(&refused(&error), &mut line.output);
                 return Ok(());
             }
         };
@@ -269,6 +266,10 @@ impl Session {
             Ok(room) => room,
             Err(error) => return Ok(Waited::Jobs(Err(error))),
         };
+        let now = Ask {
+            wait: Duration::ZERO,
+            ..ask.clone()
+        };
         let mut lease = pin!(app.service.lease(ask));
         if let Some(jobs) = at_once(lease.as_mut()).await {
             return Ok(Waited::Jobs(jobs));
@@ -277,11 +278,25 @@ impl Session {
         line.flush().await?;
         tokio::select! {
             biased;
-            jobs = lease => Ok(Waited::Jobs(jobs)),
-            hung_up = line.hung_up() => hung_up.map(|()| Waited::HungUp),
-            () = app.stopped() => Ok(Waited::Stopping),
-            () = app.auth.revoked(by.identity()) => Ok(Waited::Revoked),
+            jobs = lease.as_mut() => return Ok(Waited::Jobs(jobs)),
+            hung_up = line.hung_up() => hung_up?,
+            () = app.stopped() => return Ok(Waited::Stopping),
+            () = app.auth.revoked(by.identity()) => return Ok(Waited::Revoked),
         }
+        // The store may not have been asked yet. In a box: what comes rarely must not make every connection as large as it is.
+        let look = Box::pin(lease_now(lease, app.service.lease(now)));
+        match self.timely(look).await? {
+            Ok(none) if none.is_empty() => Ok(Waited::HungUp),
+            jobs => Ok(Waited::Jobs(jobs)),
+        }
+    }
+}
+
+/// What `AUXO.LEASE` is told instead of jobs.
+fn refused(error: &Error) -> Reply {
+    match error.code() {
+        Code::Forbidden => Reply::Error(format!("NOPERM {}", error.message()).into()),
+        _ => Reply::from(error),
     }
 }
 

@@ -31,14 +31,15 @@ enum Meant {
 
 impl Session {
     /// Adds a job, unless the queue is too long.
-    pub(super) async fn add(&self, add: AddJob) -> Result<Reply> {
+    pub(super) async fn add(&self, add: AddJob, by: &Caller) -> Result<Reply> {
         let length = self.ready(&add.queue).await?;
         if add.maxlen.is_some_and(|maxlen| length >= maxlen) {
             let text = "MAXLEN Queue is already longer than the specified MAXLEN count";
             return Ok(Reply::Error(text.into()));
         }
         let life = life(&add);
-        let mut pushed = self.app.service.push(vec![self.new_job(add)]).await?;
+        let jobs = vec![Ok(self.new_job(add))];
+        let mut pushed = calls::jobs::push(&self.app, by, jobs).await?;
         match pushed.pop() {
             Some(pushed) => Ok(Reply::Id(Id::of_job(pushed?.id, life))),
             None => Ok(Reply::Null),

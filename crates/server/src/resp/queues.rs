@@ -8,6 +8,7 @@ use auxo_wire::resp::{Pause, QScan, Reply};
 use super::session::Session;
 use super::show::scanned;
 use crate::auth::Caller;
+use crate::calls;
 use crate::trail::Move;
 
 impl Session {
@@ -61,7 +62,7 @@ impl Session {
     pub(super) async fn scan_queues(&self, scan: QScan) -> Result<Reply> {
         let queues = {
             let _alone = self.app.listing.lock().await;
-            self.app.service.queues(None).await?
+            self.app.service.reachable_queues().await?.queues
         };
         let fits = |queue: &&QueueInfo| {
             let length = i64::try_from(queue.counts.ready).unwrap_or(i64::MAX);
@@ -88,11 +89,15 @@ impl Session {
     pub(super) async fn pause(&self, pause: Pause, by: &Caller) -> Result<Reply> {
         let _alone = self.app.changing.lock().await;
         let queue = self.look(&pause.queue).await?;
+        let is_new = queue.is_none();
         let mut config = queue.map(|queue| queue.config).unwrap_or_default();
         let before = (config.paused_in, config.paused_out);
         // A pause that ends by itself, which others can begin, is ended by any of these words, too.
         let changes = |set: &(bool, bool)| *set != before || config.paused_until.is_some();
         if let Some(set) = pause.set.filter(changes) {
+            if is_new {
+                calls::queues::check_share(&self.app, by, &pause.queue).await?;
+            }
             (config.paused_in, config.paused_out) = set;
             config.paused_until = None;
             let call = match set {

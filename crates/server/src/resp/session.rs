@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use auxo_core::{Code, Error, Timestamp};
 use auxo_wire::resp::{Command, Item, Muting, Reply, Version};
 use bytes::BytesMut;
+use futures_util::TryFutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -171,7 +172,7 @@ impl Session {
     async fn answer(&mut self, command: Command, caller: Caller) -> io::Result<Option<Reply>> {
         let by = &caller;
         let answer = match command {
-            Command::AddJob(add) => self.timely(self.add(add)).await?,
+            Command::AddJob(add) => self.timely(self.add(add, by)).await?,
             Command::AckJob(ids) | Command::FastAck(ids) => self.timely(self.ack(ids, by)).await?,
             Command::Nack(ids) => self.timely(self.nack(ids, by)).await?,
             Command::Enqueue(ids) => self.timely(self.enqueue(ids, by)).await?,
@@ -213,9 +214,8 @@ impl Session {
 
     /// Waits for an answer of the engine, but not for ever. Whoever gets none does not know what happened, and a connection that
     /// ends says just that.
-    pub(super) async fn timely<T>(&self, call: impl Future<Output = T>) -> io::Result<T> {
-        let answer = within(self.app.settings.answer_time, &mut None, call).await;
-        answer.map_err(unanswered)
+    pub(super) fn timely<F: Future>(&self, call: F) -> impl Future<Output = io::Result<F::Output>> {
+        within(self.app.settings.answer_time, None, call).map_err(unanswered)
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use auxo_core::engine::{Filter, Query};
+use auxo_core::job::Moment;
+use auxo_core::life::Event;
 use auxo_core::{Error, Job, QueueName, Result, State};
 use auxo_wire::resp::{Id, JScan, Reply};
 
@@ -179,12 +181,14 @@ fn ctime(job: &Job) -> i64 {
     i64::try_from(job.created_at.0.saturating_mul(1_000_000)).unwrap_or(i64::MAX)
 }
 
-/// The delay that it was added with, as long as its due time still tells.
+/// The delay that it was added with, as long as its due time still tells: nothing has given the job another one since.
 fn delay(job: &Job) -> Duration {
     let is_first = job.attempt == u32::from(job.state == State::Leased);
-    match is_first && job.dead.is_none() {
-        true => job.run_at.since(job.created_at),
-        false => Duration::ZERO,
+    let is_moved = |seen: &Moment| matches!(seen.event, Event::Kick | Event::Reschedule);
+    if is_first && job.dead.is_none() && !job.timeline.iter().any(is_moved) {
+        job.run_at.since(job.created_at)
+    } else {
+        Duration::ZERO
     }
 }
 

@@ -122,12 +122,7 @@ impl Bench {
             copies: 1,
             visitor: Visitor {
                 from: here.ip(),
-                stranger: self
-                    .app
-                    .auth
-                    .stranger(Handshake::None, here.ip())
-                    .unwrap()
-                    .into(),
+                stranger: self.app.auth.stranger(Handshake::None, here.ip()).into(),
             },
         };
         tokio::spawn(converse(server, ends, self.app.clone()));

@@ -28,8 +28,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 ///
 /// Each event is named after what happened and carries `{sequence, at, queue, id, event, by?, note?}`. A client that comes
 /// back with `Last-Event-ID` goes on from there. What it missed, or was too slow for, is told by an event `missed` with
-/// `{"missed": N}`; N counts all queues, and `"restarted": true` beside it means that events before a restart of the server
-/// are not counted.
+/// `{"missed": N}`; `"restarted": true` beside it means that events before a restart of the server, or while nobody watched, are not
+/// counted. With `queue` the sequence and N count the events of that queue alone, and an id is good for this queue only.
 #[utoipa::path(
     get, path = "/v1/events", tag = "observe",
     security((), ("token" = ["read:{?queue}"])),
@@ -47,8 +47,9 @@ pub async fn events(
 ) -> Answer<Response> {
     let queue = wanted(&pairs)?;
     caller.check_filter(queue.as_ref())?;
-    let watcher = app.hub.watch(start(&app, &headers)?);
-    let stream = told(app, caller.identity().clone(), watcher, queue);
+    let start = start(&app, queue.as_ref(), &headers)?;
+    let watcher = app.hub.watch(queue, start);
+    let stream = told(app, caller.identity().clone(), watcher);
     let sse = Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT));
     Ok(([(CACHE_CONTROL, "no-store")], sse).into_response())
 }
@@ -67,12 +68,20 @@ fn wanted(pairs: &[(String, String)]) -> Result<Option<QueueName>, Error> {
     Ok(queue)
 }
 
-fn start(app: &App, headers: &HeaderMap) -> Result<Start, Error> {
+fn start(app: &App, queue: Option<&QueueName>, headers: &HeaderMap) -> Result<Start, Error> {
     let Some(id) = headers.get("last-event-id") else {
         return Ok(Start::Now);
     };
-    let start = id.to_str().ok().and_then(|id| app.hub.start(id));
-    start.ok_or_else(|| Error::bad_request("Last-Event-ID: is not the id of an event"))
+    let place = id.to_str().ok().and_then(|id| {
+        let (run, sequence) = id.rsplit_once('-')?;
+        Some((run, sequence.parse().ok()?))
+    });
+    match place {
+        Some((run, sequence)) => Ok(app.hub.start(queue, run, sequence)),
+        None => Err(Error::bad_request(
+            "Last-Event-ID: is not the id of an event",
+        )),
+    }
 }
 
 struct Telling {
@@ -80,7 +89,6 @@ struct Telling {
     /// Who is told.
     to: Arc<Identity>,
     watcher: Watcher,
-    queue: Option<QueueName>,
 }
 
 /// The events, until the server stops or the token of who is told is no longer right.
@@ -88,40 +96,25 @@ fn told(
     app: Arc<App>,
     to: Arc<Identity>,
     watcher: Watcher,
-    queue: Option<QueueName>,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let telling = Telling {
-        app,
-        to,
-        watcher,
-        queue,
-    };
+    let telling = Telling { app, to, watcher };
     stream::unfold(telling, |mut telling| async move {
-        loop {
-            let told = tokio::select! {
-                told = telling.watcher.next() => told,
-                () = telling.app.stopped() => return None,
-                () = telling.app.auth.revoked(&telling.to) => return None,
-            };
-            if let Some(event) = event(&telling, &told) {
-                return Some((Ok(event), telling));
-            }
-        }
+        let told = tokio::select! {
+            told = telling.watcher.next() => told,
+            () = telling.app.stopped() => return None,
+            () = telling.app.auth.revoked(&telling.to) => return None,
+        };
+        Some((Ok(event(&telling.watcher, &told)), telling))
     })
 }
 
-fn event(telling: &Telling, told: &Told) -> Option<Event> {
-    let hub = &telling.app.hub;
+fn event(watcher: &Watcher, told: &Told) -> Event {
+    let id = |sequence| format!("{}-{sequence}", watcher.run());
     match told {
-        Told::Notice(notice) => {
-            let wanted = telling.queue.as_ref().is_none_or(|q| *q == notice.queue);
-            wanted.then(|| {
-                Event::default()
-                    .id(hub.id(notice.sequence))
-                    .event(notice.event.as_str())
-                    .data(show::notice(notice).to_string())
-            })
-        }
+        Told::Notice(notice) => Event::default()
+            .id(id(notice.sequence))
+            .event(notice.event.as_str())
+            .data(show::notice(notice).to_string()),
         Told::Missed {
             count,
             until,
@@ -131,8 +124,8 @@ fn event(telling: &Telling, told: &Told) -> Option<Event> {
             if *restarted {
                 data["restarted"] = true.into();
             }
-            let event = Event::default().id(hub.id(*until)).event("missed");
-            Some(event.data(data.to_string()))
+            let event = Event::default().id(id(*until)).event("missed");
+            event.data(data.to_string())
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use auxo_core::queue::Books;
 use auxo_core::{Code, Error};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -19,13 +20,12 @@ use crate::schema;
     get, path = "/healthz", tag = "observe",
     security(()),
     responses(
-        (status = 200, description = "all is well", body = schema::Well),
-        (status = 503, description = "the engine has stopped; restart the process", body = schema::Problem, content_type = "application/problem+json"),
+        (status = 200, description = "the store works, or a part of it", body = schema::Standing),
+        (status = 503, description = "nothing works: the store has stopped, or cannot be reached", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn healthz(State(app): State<Arc<App>>) -> Answer {
-    app.service.health().map_err(unwell)?;
-    ok(&json!({ "status": "ok" }))
+    standing(&app)
 }
 
 /// Say whether requests should be sent here
@@ -33,16 +33,26 @@ pub async fn healthz(State(app): State<Arc<App>>) -> Answer {
     get, path = "/readyz", tag = "observe",
     security(()),
     responses(
-        (status = 200, description = "send them", body = schema::Well),
-        (status = 503, description = "the engine has stopped, or the server is stopping", body = schema::Problem, content_type = "application/problem+json"),
+        (status = 200, description = "send them", body = schema::Standing),
+        (status = 503, description = "nothing works, or the server is stopping", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn readyz(State(app): State<Arc<App>>) -> Answer {
-    app.service.health().map_err(unwell)?;
     if app.is_stopping() {
         return Err(Error::new(Code::Unavailable, "the server is stopping").into());
     }
-    ok(&json!({ "status": "ok" }))
+    standing(&app)
+}
+
+/// How the store is: `ok`, or `degraded` with what it refuses. Not why: a probe needs no token, and a reason may name servers.
+fn standing(app: &App) -> Answer {
+    app.service.health().map_err(unwell)?;
+    let outages = app.service.outages();
+    if outages.is_empty() {
+        return ok(&json!({ "status": "ok" }));
+    }
+    let refused: Vec<String> = outages.into_iter().map(|outage| outage.part).collect();
+    ok(&json!({ "status": "degraded", "refused": refused }))
 }
 
 /// Whatever the engine calls it, a probe looks for one status.
@@ -60,14 +70,19 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let _turn = app.listing.lock().await;
     let healthy = app.service.health().is_ok();
     let snapshot = Snapshot {
-        // A store that has stopped cannot tell its queues; that it has stopped must still be told.
+        // A store that does not work cannot tell its queues; that it does not work must still be told.
         queues: match healthy {
-            true => app.service.queues(None).await?,
+            true => app.service.reachable_queues().await?.queues,
             false => Vec::new(),
+        },
+        forgotten: match healthy {
+            true => app.service.forgotten().await?,
+            false => Books::default(),
         },
         tally: app.service.tally(),
         started_at: app.started_at,
         healthy,
+        degraded: app.service.outages(),
         repaired: app.service.repaired(),
         unreadable: vec![
             ("tokens", app.auth.unreadable()),

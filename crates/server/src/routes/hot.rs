@@ -10,13 +10,13 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request};
 use axum::response::{IntoResponse, Response};
-use hyper::body::Incoming;
 
 use super::{lease, push, settle};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock::{Clock, Late, within};
 use crate::extract::{Body, InQueue};
+use crate::guard::Received;
 use crate::problem::Answer;
 
 /// A call, recognised by its method and path.
@@ -46,7 +46,7 @@ impl Hot {
         self,
         app: &Arc<App>,
         clock: &mut Option<Clock>,
-        request: Request<Incoming>,
+        request: Request<Received>,
     ) -> Result<Response, Late> {
         let (mut head, body) = request.into_parts();
         let caller = match self.caller(app, &mut head).await {
@@ -83,7 +83,7 @@ impl Hot {
         body: Body,
     ) -> Answer {
         match self {
-            Hot::Push(queue) => push::push(app, InQueue(queue), headers, body).await,
+            Hot::Push(queue) => push::push(app, InQueue(queue), caller, headers, body).await,
             Hot::Lease => lease::lease(app, caller, body).await,
             Hot::Settle => settle::settle(app, caller, body).await,
             Hot::Extend => settle::extend(app, caller, body).await,

@@ -12,6 +12,8 @@ use axum::http::{HeaderMap, StatusCode};
 
 use super::{json, ok, single};
 use crate::app::App;
+use crate::auth::Caller;
+use crate::calls;
 use crate::extract::{Body, InQueue};
 use crate::problem::Answer;
 use crate::schema;
@@ -35,6 +37,7 @@ use crate::schema;
 pub async fn push(
     State(app): State<Arc<App>>,
     InQueue(queue): InQueue,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
@@ -46,7 +49,7 @@ pub async fn push(
     match read::pushes(&body.bytes, app.service.limits().batch)? {
         Batch::One(spec) => {
             let spec = with_key(spec?, key)?;
-            let pushed = single(app.service.push(vec![job(spec)]).await?)?;
+            let pushed = single(calls::jobs::push(&app, &caller, vec![Ok(job(spec))]).await?)?;
             let status = match pushed.how {
                 Accepted::New => StatusCode::CREATED,
                 Accepted::Existing | Accepted::Replaced => StatusCode::OK,
@@ -58,7 +61,7 @@ pub async fn push(
         }
         Batch::Many(specs) => {
             let jobs = specs.into_iter().map(|spec| spec.map(job)).collect();
-            let answers = app.service.push_each(jobs).await?;
+            let answers = calls::jobs::push(&app, &caller, jobs).await?;
             ok(&show::results(&answers, show::pushed))
         }
     }

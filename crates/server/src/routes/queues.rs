@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::{listed, ok};
+use super::{listed_with, ok};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::calls;
@@ -19,14 +19,25 @@ use crate::problem::Answer;
 use crate::schema;
 
 /// Show all queues
+///
+/// Where a part of the store cannot be reached, such as a lost shard of a Redis cluster, the queues of the other parts are shown, and
+/// `unavailable` names what is missing.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
     security((), ("token" = ["read:*"])),
     responses((status = 200, description = "the queues in the order of their names", body = schema::Queues))
 )]
 pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
-    let queues = calls::queues::list(&app, &caller, None).await?;
-    listed("queues", queues.iter().map(show::queue))
+    let (list, forgotten) = calls::queues::list(&app, &caller, None).await?;
+    let mut more = Vec::new();
+    if !list.unavailable.is_empty() {
+        let missing: Vec<_> = list.unavailable.iter().map(show::outage).collect();
+        more.push(("unavailable", json!(missing)));
+    }
+    if !forgotten.is_empty() {
+        more.push(("forgotten", show::books(&forgotten)));
+    }
+    listed_with("queues", list.queues.iter().map(show::queue), &more)
 }
 
 /// Show a queue
@@ -35,7 +46,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
     security((), ("token" = ["read:{queue}"])),
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
-        (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "there is no such queue", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn show(State(app): State<Arc<App>>, caller: Caller, InQueue(queue): InQueue) -> Answer {
@@ -75,7 +86,7 @@ pub async fn set(
     request_body = Option<schema::Pause>,
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
-        (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "there is no such queue", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn pause(
@@ -94,7 +105,7 @@ pub async fn pause(
     request_body = Option<schema::Side>,
     responses(
         (status = 200, description = "the queue", body = schema::Queue),
-        (status = 404, description = "there never was such a queue", body = schema::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "there is no such queue", body = schema::Problem, content_type = "application/problem+json"),
     )
 )]
 pub async fn resume(

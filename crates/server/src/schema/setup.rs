@@ -26,6 +26,19 @@ pub struct Queue {
 #[derive(ToSchema)]
 pub struct Queues {
     queues: Vec<Queue>,
+    /// The parts of the store that cannot be reached now, if there are any: their queues are not shown.
+    unavailable: Option<Vec<Outage>>,
+    /// The books of all forgotten queues together; left out while there is nothing in them.
+    forgotten: Option<Books>,
+}
+
+/// A part of the store that is refused for now.
+#[derive(ToSchema)]
+pub struct Outage {
+    /// What is refused: "pushes", "shard 3".
+    part: String,
+    /// Why.
+    why: String,
 }
 
 /// A queue's settings. In a PUT, what is left out stays as it is, and a limit that is null is taken away.
@@ -252,6 +265,8 @@ pub struct Audit {
     ok: bool,
     jobs: u64,
     queues: Vec<AuditedQueue>,
+    /// The books of all forgotten queues together; left out while there is nothing in them.
+    forgotten: Option<Books>,
     problems: Vec<String>,
 }
 

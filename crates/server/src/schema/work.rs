@@ -10,8 +10,8 @@ use super::{Any, ItemError, Job, Span, State};
 pub struct Ask {
     /// Where to look. Not beside `job`.
     queues: Option<Vec<String>>,
-    /// This very job instead, wherever it stands: if it is not due or dead it is kicked first, and neither a pause of its queue
-    /// nor its limits hold it back. It is not waited for.
+    /// This very job instead, wherever it stands. It is not waited for. If the queue would not hand it out now (it is not due, or dead, the
+    /// queue is paused or has reached a limit), this needs the right to operate, too; a job that is not due, or dead, is kicked first.
     job: Option<String>,
     /// Which of the queues gives: the first unless said. All jobs of an answer are of one queue.
     pick: Option<Pick>,

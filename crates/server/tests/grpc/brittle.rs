@@ -19,6 +19,8 @@ use super::bench::Bench;
 pub struct Manners {
     pub panics: AtomicBool,
     pub hangs: AtomicBool,
+    /// Lease calls that wait are not answered; those that do not wait are.
+    pub lends_only_at_once: AtomicBool,
     /// How many times leases were settled, and the door that each goes through if there is one.
     pub settles: AtomicUsize,
     pub door: Mutex<Option<Arc<Semaphore>>>,
@@ -46,6 +48,9 @@ impl Engine for Brittle {
     }
     async fn lease(&self, ask: Ask) -> Result<Vec<Leased>> {
         self.hold().await;
+        if self.manners.lends_only_at_once.load(SeqCst) && !ask.wait.is_zero() {
+            std::future::pending().await
+        }
         self.engine.lease(ask).await
     }
     async fn settle(&self, items: Vec<Settle>) -> Result<Vec<Result<Settled>>> {

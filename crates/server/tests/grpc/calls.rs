@@ -270,3 +270,21 @@ async fn topics_schedules_and_the_audit_answer() {
     let passages = within(stores.passages(request)).await.unwrap().into_inner();
     assert_eq!((passages.jobs.len(), passages.store.is_empty()), (1, false));
 }
+
+#[tokio::test]
+async fn a_lease_answers_before_the_deadline_of_its_call_and_is_lent_nothing_after_that() {
+    let bench = Bench::start().await;
+    bench.make("mail").await;
+    let mut request = tonic::Request::new(v1::LeaseRequest {
+        queues: vec!["mail".into()],
+        wait_ms: 60_000,
+        ..v1::LeaseRequest::default()
+    });
+    request.set_timeout(std::time::Duration::from_secs(1));
+    // The client would end the call by itself at its deadline, and what is lent in that moment would reach nobody.
+    let answer = within(bench.workers().lease(request)).await;
+    assert_eq!(answer.unwrap().into_inner().jobs, []);
+    bench.push("mail", 1).await;
+    let counts = bench.counts("mail").await;
+    assert_eq!((counts.ready, counts.leased), (1, 0));
+}

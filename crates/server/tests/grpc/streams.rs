@@ -80,16 +80,17 @@ async fn events_are_told_and_a_stream_goes_on_where_it_was() {
     drop(events);
     // One that comes back hears the second again, since it says that it saw only the first.
     let request = v1::WatchRequest {
-        queue: None,
+        queue: Some("mail".to_owned()),
         run: first.run.clone(),
         after: seen[0].sequence,
     };
     let mut events = within(client.watch(request)).await.unwrap().into_inner();
     let mut again = Vec::new();
-    while again.len() < 2 {
+    while again.is_empty() {
         again.extend(within(events.message()).await.unwrap().unwrap().notices);
     }
-    assert_eq!((&*again[0].queue, again[1].job), ("other", more[0]));
+    // What happened in the other queue is not counted.
+    assert_eq!((again[0].job, again[0].sequence), (more[0], 2));
     // One that was here before a restart is told that it missed something.
     let request = v1::WatchRequest {
         run: "another".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auxo_core::{SystemClock, Timestamp};
-use auxo_server::{Auth, Patience, Token, TokenFile, Trail};
+use auxo_server::{Auth, Patience, Settings, Token, TokenFile, Trail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -32,6 +32,10 @@ impl Guarded {
     }
 
     async fn with(patience: Patience) -> Guarded {
+        Guarded::adjusted(patience, |_| ()).await
+    }
+
+    async fn adjusted(patience: Patience, adjust: impl FnOnce(&mut Settings)) -> Guarded {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("tokens.toml"));
         file.change(|tokens| Ok((tokens.clone(), ()))).unwrap();
@@ -39,7 +43,11 @@ impl Guarded {
         let auth = Auth::open(file.clone(), clock, patience).unwrap();
         let settings = auth.clone();
         Guarded {
-            bench: Bench::with(|with| with.auth = settings).await,
+            bench: Bench::with(|with| {
+                with.auth = settings;
+                adjust(with);
+            })
+            .await,
             auth,
             file,
             _dir: dir,
@@ -579,4 +587,142 @@ async fn with_a_token_any_name_will_do() {
     let ask = format!("GET /v1/queues HTTP/1.1\r\nhost: queue.example\r\n{token}\r\n\r\n");
     stream.write_all(ask.as_bytes()).await.unwrap();
     assert_eq!(read_reply(&mut stream).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_lease_by_id_of_what_is_held_back_needs_operate() {
+    let guarded = Guarded::start().await;
+    let admin = guarded.token(&["admin:*"]);
+    let worker = guarded.token(&["lease:mail", "push:mail"]);
+    let operator = guarded.token(&["lease:mail", "operate:mail"]);
+    let pushed = async |body: &str| {
+        let path = "/v1/queues/mail/jobs";
+        let pushed = guarded.call(&worker, "POST", path, body).await;
+        pushed.json()["id"].as_str().unwrap().to_owned()
+    };
+    let lease = async |token: &str, id: &str| {
+        let body = json!({ "job": id }).to_string();
+        guarded.call(token, "POST", "/v1/lease", &body).await
+    };
+    let ready = pushed("{}").await;
+    assert_eq!(lease(&worker, &ready).await.json()["jobs"][0]["id"], *ready);
+    let scheduled = pushed(r#"{"delay":"1h"}"#).await;
+    let refused = lease(&worker, &scheduled).await;
+    let message = refused.problem(403, "forbidden");
+    assert!(message.contains("not due"), "{message}");
+    assert!(message.contains("operate:mail"), "{message}");
+    let path = "/v1/queues/mail";
+    let limit = r#"{"max_leased":1}"#;
+    assert_eq!(guarded.call(&admin, "PUT", path, limit).await.status, 200);
+    let second = pushed("{}").await;
+    lease(&worker, &second).await.problem(403, "forbidden");
+    for id in [&scheduled, &second] {
+        let leased = lease(&operator, id).await;
+        assert_eq!(leased.json()["jobs"][0]["id"], **id);
+    }
+    // Nothing can be learned of a job that is there for others only.
+    let elsewhere = guarded.token(&["lease:other"]);
+    assert_eq!(lease(&elsewhere, &second).await.json()["jobs"], json!([]));
+}
+
+#[tokio::test]
+async fn how_long_a_refusal_takes_does_not_say_whether_there_is_a_job() {
+    let guarded = Guarded::start().await;
+    let admin = guarded.token(&["admin:*"]);
+    let large = json!({ "payload": "x".repeat(1_000_000) }).to_string();
+    let path = "/v1/queues/mail/jobs";
+    let pushed = guarded.call(&admin, "POST", path, &large).await;
+    let foreign = pushed.json()["id"].as_str().unwrap().to_owned();
+    let other = guarded.token(&["read:other", "lease:other", "operate:other"]);
+    for id in [&foreign, "7"] {
+        let path = format!("/v1/jobs/{id}");
+        for (method, path) in [("GET", path.clone()), ("DELETE", path)] {
+            let began = std::time::Instant::now();
+            let refused = guarded.call(&other, method, &path, "").await;
+            refused.problem(404, "not_found");
+            // No sooner than to look for the largest job takes.
+            assert!(began.elapsed() >= Duration::from_millis(5), "{method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_for_some_queues_makes_no_more_of_them_than_its_share() {
+    let share = |settings: &mut Settings| settings.queue_share = 3;
+    let guarded = Guarded::adjusted(Patience::default(), share).await;
+    let own = guarded.token(&["push:a.*"]);
+    let other = guarded.token(&["push:b.*"]);
+    let admin = guarded.token(&["admin:*"]);
+    let push = async |token: &str, queue: &str| {
+        let path = format!("/v1/queues/{queue}/jobs");
+        guarded.call(token, "POST", &path, r#"{"payload":1}"#).await
+    };
+    for queue in ["a.1", "a.2", "a.3", "a.1"] {
+        assert_eq!(push(&own, queue).await.status, 201);
+    }
+    let refused = push(&own, "a.4").await;
+    assert_eq!(refused.status, 413);
+    let problem = refused.json();
+    assert_eq!(problem["code"], "too_large");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("queue a.4 does not exist, and the token t has its share of 3 queues")
+    );
+    // Other tokens make queues, also more than that, and queues that they have made are open to this one.
+    assert_eq!(push(&other, "b.1").await.status, 201);
+    for queue in ["a.4", "a.5", "a.6", "a.7"] {
+        assert_eq!(push(&admin, queue).await.status, 201);
+    }
+    assert_eq!(push(&own, "a.4").await.status, 201);
+    assert_eq!(push(&own, "a.8").await.status, 413);
+    // A queue that is forgotten leaves the share.
+    let purged = guarded
+        .call(&admin, "POST", "/v1/queues/a.1/purge", "")
+        .await;
+    assert_eq!(purged.status, 200);
+    guarded.bench.clock.advance(Duration::from_secs(2 * 3600));
+    assert_eq!(push(&own, "a.8").await.status, 201);
+    assert_eq!(push(&own, "a.9").await.status, 413);
+}
+
+#[tokio::test]
+async fn a_token_for_some_queues_makes_no_more_of_them_by_their_settings() {
+    let share = |settings: &mut Settings| settings.queue_share = 2;
+    let guarded = Guarded::adjusted(Patience::default(), share).await;
+    let own = guarded.token(&["operate:a.*"]);
+    let admin = guarded.token(&["admin:*"]);
+    let set = async |token: &str, queue: &str| {
+        let path = format!("/v1/queues/{queue}");
+        let reply = guarded.call(token, "PUT", &path, r#"{"fair":true}"#).await;
+        reply.status
+    };
+    for queue in ["a.1", "a.2", "a.1"] {
+        assert_eq!(set(&own, queue).await, 200);
+    }
+    assert_eq!(set(&own, "a.3").await, 413);
+    for queue in ["a.3", "a.4"] {
+        assert_eq!(set(&admin, queue).await, 200);
+    }
+    assert_eq!(set(&own, "a.3").await, 200);
+    assert_eq!(set(&own, "a.5").await, 413);
+}
+
+#[tokio::test]
+async fn a_token_for_some_queues_makes_no_more_of_them_by_its_schedules() {
+    let share = |settings: &mut Settings| settings.queue_share = 2;
+    let guarded = Guarded::adjusted(Patience::default(), share).await;
+    let own = guarded.token(&["operate:a.*", "read:a.*"]);
+    let set = async |name: &str, queue: &str| {
+        let path = format!("/v1/schedules/{name}");
+        let body = json!({ "queue": queue, "every": "1h" }).to_string();
+        guarded.call(&own, "PUT", &path, &body).await
+    };
+    for (name, queue) in [("s1", "a.1"), ("s2", "a.2"), ("s3", "a.1")] {
+        let reply = set(name, queue).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+    assert_eq!(set("s4", "a.3").await.status, 413);
+    // Though no tick has made their queues yet, these keep their places.
+    guarded.bench.clock.advance(Duration::from_secs(120));
+    assert_eq!(set("s4", "a.3").await.status, 413);
 }

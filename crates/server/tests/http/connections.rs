@@ -42,7 +42,13 @@ async fn a_head_that_does_not_end_is_cut_off_while_an_idle_connection_stays() {
         .await
         .unwrap();
     assert_eq!(read_reply(&mut used).await.status, 200);
-    for begin in ["G", "GET /healthz HTTP/1.1\r\n", "P"] {
+    for begin in [
+        "G",
+        "GET /healthz HTTP/1.1\r\n",
+        "P",
+        "PRI",
+        "PRI * HTTP/2.0\r\n",
+    ] {
         let mut slow = bench.connect().await;
         slow.write_all(begin.as_bytes()).await.unwrap();
         let mut rest = Vec::new();
@@ -86,6 +92,61 @@ async fn a_body_that_does_not_come_is_408() {
     let head = "POST /v1/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
     read_reply(&mut slow).await.problem(408, "bad_request");
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_body_was_read_says_that_the_connection_ends() {
+    let bench = Bench::start().await;
+    for (status, begin) in [
+        (404, "POST /nowhere HTTP/1.1\r\nhost: localhost\r\n"),
+        (405, "PUT /v1/lease HTTP/1.1\r\nhost: localhost\r\n"),
+        (421, "POST /v1/lease HTTP/1.1\r\nhost: example.org\r\n"),
+        (
+            403,
+            "POST /v1/lease HTTP/1.1\r\nhost: localhost\r\norigin: http://example.org\r\n",
+        ),
+        (
+            415,
+            "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n",
+        ),
+        (
+            400,
+            "POST /v1/queues/-wrong/jobs HTTP/1.1\r\nhost: localhost\r\n",
+        ),
+    ] {
+        for length in ["content-length: 10", "transfer-encoding: chunked"] {
+            let mut stream = bench.connect().await;
+            let head = format!("{begin}{length}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let reply = read_reply(&mut stream).await;
+            assert_eq!(reply.status, status, "{begin}");
+            assert_eq!(reply.header("connection"), Some("close"), "{begin}");
+            let rest = within(stream.read_to_end(&mut Vec::new())).await;
+            assert_eq!(rest.unwrap(), 0, "{begin}");
+        }
+    }
+    // What was read to its end, or has no body, leaves the connection as it is.
+    let mut stream = bench.connect().await;
+    for (status, request) in [
+        (
+            400,
+            "POST /v1/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{]",
+        ),
+        (404, "GET /v1/jobs/7 HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        (
+            404,
+            "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n",
+        ),
+        (
+            201,
+            "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}",
+        ),
+    ] {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let reply = read_reply(&mut stream).await;
+        assert_eq!(reply.status, status, "{request}");
+        assert_eq!(reply.header("connection"), None, "{request}");
+    }
 }
 
 #[tokio::test]

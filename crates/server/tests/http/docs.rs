@@ -67,3 +67,13 @@ async fn the_page_names_every_route_and_fetches_nothing() {
         assert!(!page.text.contains(foreign), "{foreign}");
     }
 }
+
+#[tokio::test]
+async fn no_answer_is_to_be_taken_for_something_else_than_it_says() {
+    let bench = Bench::start().await;
+    for path in ["/v1/queues", "/healthz", "/docs", "/nothing", "/metrics"] {
+        let answer = bench.get(path).await;
+        let header = answer.header("x-content-type-options");
+        assert_eq!(header, Some("nosniff"), "{path}");
+    }
+}

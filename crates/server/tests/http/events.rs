@@ -71,7 +71,38 @@ async fn what_happens_is_told_as_it_happens() {
         event_id.ends_with(&format!("-{}", data["sequence"])),
         "{event_id}"
     );
-    assert_eq!(all.next().await.2, data);
+    assert_eq!(all.next().await.2["id"], data["id"]);
+}
+
+#[tokio::test]
+async fn the_events_of_one_queue_do_not_count_those_of_others() {
+    let bench = Bench::start().await;
+    let mut mail = Watcher::new(&bench, "?queue=mail", "").await;
+    let mut last = String::new();
+    for sequence in 1..4 {
+        for _ in 0..10 {
+            bench.push("other", "{}").await;
+        }
+        bench.push("mail", "{}").await;
+        let (id, name, data) = mail.next().await;
+        assert_eq!(
+            (name.as_str(), &data["sequence"]),
+            ("push", &sequence.into())
+        );
+        assert!(id.ends_with(&format!("-{sequence}")), "{id}");
+        last = id;
+    }
+    drop(mail);
+    // It goes on where it was, and has missed nothing.
+    bench.push("other", "{}").await;
+    bench.push("mail", "{}").await;
+    let header = format!("last-event-id: {last}\r\n");
+    let mut again = Watcher::new(&bench, "?queue=mail", &header).await;
+    let (_, name, data) = again.next().await;
+    assert_eq!((name.as_str(), &data["sequence"]), ("push", &4.into()));
+    // The place in one stream is none in another.
+    let mut all = Watcher::new(&bench, "", &header).await;
+    assert_eq!(all.next().await.2["restarted"], true);
 }
 
 #[tokio::test]

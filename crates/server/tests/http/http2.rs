@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::bench::{Bench, within};
@@ -18,6 +18,7 @@ const PING: u8 = 6;
 const GO_AWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 
+const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
@@ -92,6 +93,7 @@ async fn healthy(bench: &Bench) {
     reply.into_body().collect().await.unwrap();
 }
 
+const PROTOCOL_ERROR: u8 = 1;
 const ENHANCE_YOUR_CALM: u8 = 11;
 
 #[tokio::test]
@@ -171,18 +173,64 @@ async fn streams_past_the_limit_are_refused_and_then_the_connection() {
     healthy(&bench).await;
 }
 
+/// How a connection stands after a flood.
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    /// The request behind the flood is answered, and so many of the frames were acknowledged.
+    Answered(usize),
+    /// The server gave up with this code.
+    GaveUp(u8),
+}
+
+/// Sends a frame over and over, then a request, and reads until the server answers that or gives up.
+async fn ask_behind(mut stream: TcpStream, small: &[u8], count: usize) -> After {
+    let (reading, mut writing) = stream.split();
+    let mut reading = BufReader::new(reading);
+    let send = async {
+        for _ in 0..count {
+            writing.write_all(small).await?;
+        }
+        let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST);
+        writing.write_all(&request).await
+    };
+    let receive = async {
+        let mut acknowledged = 0;
+        loop {
+            let mut head = [0; 9];
+            reading.read_exact(&mut head).await.unwrap();
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let mut payload = vec![0; length];
+            reading.read_exact(&mut payload).await.unwrap();
+            match head[3] {
+                HEADERS => return After::Answered(acknowledged),
+                GO_AWAY => return After::GaveUp(payload[7]),
+                kind if kind == small[3] && head[4] == ACK => acknowledged += 1,
+                _ => {}
+            }
+        }
+    };
+    // The server may close while it is sent to, and what it said before tells why.
+    let (_, after) = within(async { tokio::join!(send, receive) }).await;
+    after
+}
+
 #[tokio::test]
-async fn floods_of_small_frames_end_that_connection_or_nothing() {
+async fn small_frames_are_answered_each_or_end_that_connection() {
+    const COUNT: usize = 50_000;
     let bench = Bench::start().await;
-    for small in [
-        frame(SETTINGS, 0, 0, &[]),
-        frame(PING, 0, 0, &[0; 8]),
-        frame(DATA, 0, 1, &[]),
-        frame(8, 0, 0, &1u32.to_be_bytes()),
-        frame(0x5a, 0, 0, b"nobody knows this frame"),
+    for (small, after) in [
+        // One more is in the greeting.
+        (frame(SETTINGS, 0, 0, &[]), After::Answered(COUNT + 1)),
+        (frame(PING, 0, 0, &[0; 8]), After::Answered(COUNT)),
+        (frame(DATA, 0, 1, &[]), After::GaveUp(PROTOCOL_ERROR)),
+        (frame(8, 0, 0, &1u32.to_be_bytes()), After::Answered(0)),
+        (
+            frame(0x5a, 0, 0, b"nobody knows this frame"),
+            After::Answered(0),
+        ),
     ] {
         let stream = open(&bench).await;
-        flood(stream, std::iter::repeat_n(small, 50_000)).await;
+        assert_eq!(ask_behind(stream, &small, COUNT).await, after, "{small:?}");
         healthy(&bench).await;
     }
 }

@@ -146,3 +146,41 @@ async fn an_audit_balances() {
     assert_eq!((&audit["ok"], &audit["jobs"]), (&json!(true), &json!(1)));
     assert_eq!(audit["queues"][0]["balanced"], true);
 }
+
+#[tokio::test]
+async fn what_forgotten_queues_did_is_still_in_the_totals() {
+    let bench = Bench::start().await;
+    let list = bench.get("/v1/queues").await.json();
+    assert_eq!(list, json!({"queues": []}), "nothing is shown of nothing");
+    for queue in ["mail", "news"] {
+        bench.push(queue, "{}").await;
+        let token = bench.lease(queue).await;
+        let ack = json!({"token": token, "outcome": "ack"}).to_string();
+        let reply = bench.call("POST", "/v1/settle", ack);
+        assert_eq!(reply.await.status, 200);
+    }
+    bench.push("kept", "{}").await;
+    let total = |text: &str| -> u64 {
+        let lines = text.lines();
+        let lines = lines.filter(|line| line.starts_with("auxo_queue_done_total{"));
+        let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+        values.sum()
+    };
+    let before = bench.get("/metrics").await.text;
+    assert_eq!(total(&before), 2, "{before}");
+    bench.clock.advance(std::time::Duration::from_secs(3600));
+    let books = json!({
+        "accepted": 2, "live": 0, "done": 2, "dead": 0, "expired": 0, "cancelled": 0, "deleted": 0,
+    });
+    let list = bench.get("/v1/queues").await.json();
+    assert_eq!(list["forgotten"], books);
+    assert_eq!(list["queues"].as_array().map(Vec::len), Some(1), "{list}");
+    assert_eq!(bench.get("/v1/queues/mail").await.status, 404);
+    let audit = bench.call("POST", "/v1/audit", "").await.json();
+    assert_eq!((&audit["ok"], &audit["forgotten"]), (&json!(true), &books));
+    let after = bench.get("/metrics").await.text;
+    assert_eq!(total(&after), 2, "{after}");
+    assert!(!after.contains(r#"queue="mail""#), "{after}");
+    let line = r#"auxo_queue_accepted_total{queue="*forgotten"} 2"#;
+    assert!(after.contains(line), "{after}");
+}

@@ -72,17 +72,23 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
         assert!(target.is_object(), "{reference} leads nowhere");
         return mismatch(target, value, at);
     }
-    if let Some(parts) = schema["allOf"].as_array() {
-        return parts.iter().find_map(|part| mismatch(part, value, at));
+    let mut parts = schema["allOf"].as_array().into_iter().flatten();
+    if let Some(wrong) = parts.find_map(|part| mismatch(part, value, at)) {
+        return Some(wrong);
     }
     for choice in ["oneOf", "anyOf"] {
         if let Some(choices) = schema[choice].as_array() {
             let mut wrong = choices.iter().map(|choice| mismatch(choice, value, at));
-            return match wrong.any(|wrong| wrong.is_none()) {
-                true => None,
-                false => Some(format!("{at}: {value} is none of {choices:?}")),
-            };
+            if wrong.all(|wrong| wrong.is_some()) {
+                return Some(format!("{at}: {value} is none of {choices:?}"));
+            }
         }
+    }
+    if schema["not"]["pattern"].is_string() && mismatch(&schema["not"], value, at).is_none() {
+        return Some(format!("{at}: {value} is what must not be"));
+    }
+    if let Some(wrong) = out_of_bounds(schema, value) {
+        return Some(format!("{at}: {value} breaks {wrong}"));
     }
     if let Some(words) = schema["enum"].as_array() {
         return (!words.contains(value)).then(|| format!("{at}: {value} is not a known word"));
@@ -103,6 +109,25 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
             .find_map(|(i, item)| mismatch(&schema["items"], item, &format!("{at}[{i}]"))),
         _ => None,
     }
+}
+
+/// The first of a schema's bounds that a value breaks. A regular expression is one of ECMA's that means the same here.
+fn out_of_bounds(schema: &Value, value: &Value) -> Option<&'static str> {
+    let length = match value {
+        Value::String(text) => ("minLength", text.chars().count() as f64, "maxLength"),
+        Value::Array(items) => ("minItems", items.len() as f64, "maxItems"),
+        Value::Number(number) => ("minimum", number.as_f64()?, "maximum"),
+        _ => return None,
+    };
+    let (least, value_of, most) = length;
+    if schema[least].as_f64().is_some_and(|least| value_of < least) {
+        return Some(least);
+    }
+    if schema[most].as_f64().is_some_and(|most| value_of > most) {
+        return Some(most);
+    }
+    let pattern = regex::Regex::new(schema["pattern"].as_str()?).unwrap();
+    (!pattern.is_match(value.as_str()?)).then_some("pattern")
 }
 
 fn object(schema: &Value, value: &Value, at: &str) -> Option<String> {
@@ -136,6 +161,197 @@ fn is(value: &Value, kind: &str) -> bool {
         "object" => value.is_object(),
         other => panic!("{other} is no type"),
     }
+}
+
+/// Requests of which one value is wrong, and those in which it is just right.
+fn edges() -> Vec<(&'static str, &'static str, &'static str, Value, Value)> {
+    use serde_json::json;
+    let many = |item: Value, count: usize| Value::from(vec![item; count]);
+    let token =
+        |job: &str| json!({ "outcome": "ack", "token": format!("{job}-1-0000000000000000") });
+    let (most, over) = ("18446744073709551615", "18446744073709551616");
+    let push = "/v1/queues/q/jobs";
+    vec![
+        (
+            "POST",
+            push,
+            "Push",
+            many(json!({}), 1001),
+            many(json!({}), 1000),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "delay": "1h1h" }),
+            json!({ "delay": "1h1m" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "delay": "1s1m" }),
+            json!({ "delay": "1m1s1ms" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "delay": "1.2.3s" }),
+            json!({ "delay": "1.2s" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "delay": "5." }),
+            json!({ "delay": "5" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "delay": "1dhms" }),
+            json!({ "delay": "1d" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "ttl": "0.0s" }),
+            json!({ "ttl": "0.1s" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "ttl": ".5s" }),
+            json!({ "ttl": "00.5s" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "payload_base64": "A" }),
+            json!({ "payload_base64": "AA" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "payload_base64": "AAA!" }),
+            json!({ "payload_base64": "AAA=" }),
+        ),
+        (
+            "POST",
+            "/v1/settle",
+            "Settles",
+            many(token("1"), 1001),
+            many(token("1"), 1000),
+        ),
+        ("POST", "/v1/settle", "Settle", token(over), token(most)),
+        (
+            "POST",
+            "/v1/extend",
+            "Extends",
+            many(json!({ "token": "1-1-0000000000000000" }), 1001),
+            many(json!({ "token": "1-1-0000000000000000" }), 1000),
+        ),
+        (
+            "POST",
+            "/v1/lease",
+            "Ask",
+            json!({ "job": over }),
+            json!({ "job": most }),
+        ),
+        (
+            "POST",
+            "/v1/jobs:bulk",
+            "Order",
+            json!({ "action": "kick", "ids": [over] }),
+            json!({ "action": "kick", "ids": [most] }),
+        ),
+        (
+            "POST",
+            "/v1/queues/q/depart",
+            "Departure",
+            json!({ "jobs": [{ "id": over }] }),
+            json!({ "jobs": [{ "id": most }] }),
+        ),
+        (
+            "POST",
+            "/v1/queues/q/depart",
+            "Departure",
+            json!({ "jobs": many(json!({ "id": "1" }), 1001) }),
+            json!({ "jobs": many(json!({ "id": "1" }), 1000) }),
+        ),
+        (
+            "PUT",
+            "/v1/queues/q",
+            "QueueConfig",
+            json!({ "max_bytes": "0B" }),
+            json!({ "max_bytes": "10B" }),
+        ),
+        (
+            "PUT",
+            "/v1/queues/q",
+            "QueueConfig",
+            json!({ "max_bytes": "1.5" }),
+            json!({ "max_bytes": "1.5kib" }),
+        ),
+        (
+            "PUT",
+            "/v1/topics/t/subscriptions/s",
+            "NewSubscription",
+            json!({ "queue": "q", "pattern": "a*" }),
+            json!({ "queue": "q", "pattern": "a.*" }),
+        ),
+        (
+            "PUT",
+            "/v1/topics/t/subscriptions/s",
+            "NewSubscription",
+            json!({ "queue": "q", "pattern": "#a.b" }),
+            json!({ "queue": "q", "pattern": "#.a.b" }),
+        ),
+        (
+            "PUT",
+            "/v1/topics/t/subscriptions/s",
+            "NewSubscription",
+            json!({ "queue": "q", "pattern": "a.\u{202e}b" }),
+            json!({ "queue": "q", "pattern": "a.\u{202f}b" }),
+        ),
+        (
+            "POST",
+            push,
+            "NewJob",
+            json!({ "kind": "a\u{2066}b" }),
+            json!({ "kind": "a\u{2065}b" }),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_for_its_form_the_document_does_not_allow() {
+    let bench = super::bench::Bench::start().await;
+    for (method, path, shape, wrong, right) in edges() {
+        let schema = &DOCUMENT["components"]["schemas"][shape];
+        let reply = bench.call(method, path, wrong.to_string()).await;
+        assert!(matches!(reply.status, 400 | 413), "{shape}: {reply:?}");
+        let text = wrong.to_string();
+        assert!(mismatch(schema, &wrong, shape).is_some(), "{text:.200}");
+        let reply = bench.call(method, path, right.to_string()).await;
+        assert!(!matches!(reply.status, 400 | 413), "{shape}: {reply:?}");
+        assert_eq!(mismatch(schema, &right, shape), None);
+    }
+    let leases = &DOCUMENT["components"]["schemas"]["Leases"];
+    bench.push("leased", "{}").await;
+    let leased = bench
+        .call("POST", "/v1/lease", r#"{"queues":["leased"]}"#)
+        .await;
+    let mut leased = leased.json();
+    assert_eq!(mismatch(leases, &leased, "body"), None);
+    leased["jobs"][0].as_object_mut().unwrap().remove("token");
+    assert!(mismatch(leases, &leased, "body").is_some(), "{leased}");
 }
 
 #[test]

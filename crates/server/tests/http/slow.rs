@@ -97,15 +97,20 @@ async fn a_thousand_slow_clients_are_let_go_on_time_and_disturb_nobody() {
 }
 
 #[tokio::test]
-async fn bytes_that_trickle_do_not_wind_up_the_clock_again() {
+async fn bytes_that_trickle_do_not_give_a_request_more_time() {
+    const TIME: Duration = Duration::from_millis(200);
     let bench = Bench::with(|settings| {
-        settings.head_time = Duration::from_millis(200);
-        settings.body_time = Duration::from_millis(200);
+        settings.head_time = TIME;
+        settings.body_time = TIME;
     })
     .await;
-    for begin in [SORTS[2], SORTS[3]] {
+    for (begin, said) in [(SORTS[2], ""), (SORTS[3], "HTTP/1.1 408 ")] {
         let (began, pace) = (Instant::now(), Duration::from_millis(1));
-        let (_, after) = within(dawdle(bench.connect().await, began, pace, begin)).await;
-        println!("let go after {after:?}");
+        let (answer, after) = within(dawdle(bench.connect().await, began, pace, begin)).await;
+        assert!(after >= TIME, "let go after {after:?}");
+        // If each byte gave more time, the head would end after a minute, when it is too large, and the body after 17.
+        assert!(after < Duration::from_secs(20), "let go after {after:?}");
+        assert!(answer.starts_with(said), "{answer}");
+        assert_eq!(answer.is_empty(), said.is_empty(), "{answer}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use auxo_server::{Listener, Settings, Tls, TlsFiles};
+use auxo_server::{Listener, Patience, Settings, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -327,4 +327,17 @@ async fn a_handshake_that_does_not_come_is_not_waited_for() {
     let count = answer.lines().find(|line| line.starts_with(text)).unwrap();
     let count: u32 = count.rsplit(' ').next().unwrap().parse().unwrap();
     assert!(count >= 2, "{count}");
+}
+
+#[tokio::test]
+async fn connections_that_do_not_begin_with_tls_lock_out_nobody() {
+    let authority = Authority::new();
+    let (bench, _dir) = start(&authority.sign("localhost"), None).await;
+    let mut silent = Vec::new();
+    for _ in 0..Patience::default().each {
+        silent.push(bench.connect().await);
+    }
+    let answer = answers(&bench, authority.client(None), "localhost").await;
+    assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
+    assert_eq!(within(silent[0].read(&mut [0])).await.unwrap(), 0);
 }

@@ -8,6 +8,8 @@ mod bench;
 #[allow(dead_code, reason = "the tests of gRPC use the rest")]
 mod brittle;
 mod deaf;
+mod half_close;
+mod identity;
 mod names;
 mod numbers;
 mod panics;

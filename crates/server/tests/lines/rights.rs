@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auxo_core::{SystemClock, Timestamp};
-use auxo_server::{Auth, Patience, Token, TokenFile};
+use auxo_server::{Auth, Patience, Settings, Token, TokenFile, Trail};
 use tempfile::TempDir;
 
 use super::bench::{Bench, Caller, Port};
@@ -74,6 +74,13 @@ const RIGHTS: [&str; 5] = ["push", "lease", "read", "operate", "admin"];
 
 /// A server that wants tokens, and the tokens for some grants.
 async fn guarded(grants: &[String]) -> (Bench, Vec<String>, TempDir) {
+    guarded_with(grants, |_| ()).await
+}
+
+async fn guarded_with(
+    grants: &[String],
+    adjust: impl FnOnce(&mut Settings),
+) -> (Bench, Vec<String>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let file = TokenFile::new(dir.path().join("tokens.toml"));
     let mut secrets = Vec::new();
@@ -89,7 +96,13 @@ async fn guarded(grants: &[String]) -> (Bench, Vec<String>, TempDir) {
         ..Patience::default()
     };
     let auth = Auth::open(file, clock, patience).unwrap();
-    let bench = Bench::with(|settings| settings.auth = auth).await;
+    let trail = Trail::open(dir.path().join("audit.jsonl")).unwrap();
+    let bench = Bench::with(|settings| {
+        settings.auth = auth;
+        settings.trail = trail;
+        adjust(settings);
+    })
+    .await;
     (bench, secrets, dir)
 }
 
@@ -222,4 +235,93 @@ async fn what_follows_a_right_token_in_the_same_packet_may_be_long() {
     let heard = String::from_utf8(stranger.rest()).unwrap();
     let answers = heard.matches("-NOAUTH").count();
     assert!(answers <= 700, "{answers}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_do_not_lock_out_a_right_token() {
+    let (bench, secrets, _dir) = guarded(&["admin:*".to_owned()]).await;
+    let most = Patience::default().each;
+    let mut silent: Vec<_> = (0..most).map(|_| bench.connect(Port::Resp)).collect();
+    for _ in 0..3 {
+        known(&bench, &secrets[0]).greet();
+    }
+    assert_eq!(silent[0].rest(), b"");
+}
+
+/// What was leased by an id, in the order of the audit log: by way of what, and how much.
+fn audited_leases(dir: &TempDir) -> Vec<(String, u64)> {
+    let text = std::fs::read_to_string(dir.path().join("audit.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let begun = lines.iter().filter(|line| line["what"] == "lease");
+    let ended = |begun: &serde_json::Value| {
+        let mut same = lines.iter().filter(|line| line["move"] == begun["move"]);
+        same.nth(1).unwrap()["moved"].as_u64().unwrap()
+    };
+    begun
+        .map(|line| (line["via"].as_str().unwrap().to_owned(), ended(line)))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_by_id_of_what_is_held_back_needs_operate_and_is_written_down() {
+    let grants = ["lease:mail".to_owned(), "admin:*".to_owned()];
+    let (bench, secrets, dir) = guarded(&grants).await;
+    let (mut worker, mut admin) = (known(&bench, &secrets[0]), known(&bench, &secrets[1]));
+    let id = |pushed: String| {
+        let (_, id) = pushed.split_once("'id' '").unwrap();
+        id.split('\'').next().unwrap().to_owned()
+    };
+    let scheduled = id(admin.ask("AUXO.PUSH mail x delay 1h"));
+    let ready = id(admin.ask("AUXO.PUSH mail x"));
+    let paused = id(admin.ask("AUXO.PUSH mail x"));
+    let leased = worker.ask(format!("AUXO.LEASE JOB {ready}"));
+    assert!(leased.contains(&ready), "{leased}");
+    admin.ask("PAUSE mail out");
+    for held in [&scheduled, &paused] {
+        let before = shown(&mut admin, held);
+        let refused = worker.ask(format!("AUXO.LEASE JOB {held}"));
+        assert!(refused.starts_with("-NOPERM "), "{refused}");
+        assert!(refused.contains("operate:mail"), "{refused}");
+        assert_eq!(shown(&mut admin, held), before);
+    }
+    assert_eq!(audited_leases(&dir), []);
+    let leased = admin.ask(format!("AUXO.LEASE JOB {scheduled}"));
+    assert!(leased.contains(&scheduled), "{leased}");
+    // In beanstalkd's protocol whoever may connect may do everything, but it is written down.
+    let mut beanstalk = bench.connect(Port::Beanstalk);
+    let reserved = beanstalk.ask(format!("reserve-job {paused}"));
+    assert!(reserved.starts_with("RESERVED "), "{reserved}");
+    let expected = [("resp".to_owned(), 1), ("beanstalk".to_owned(), 1)];
+    assert_eq!(audited_leases(&dir), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_for_some_queues_makes_no_more_of_them_than_its_share() {
+    let share = |settings: &mut Settings| settings.queue_share = 2;
+    let grants = ["push:a.*".to_owned(), "operate:a.*".to_owned()];
+    let (bench, secrets, _dir) = guarded_with(&grants, share).await;
+    let mut caller = known(&bench, &secrets[0]);
+    // By itself, among others, and with a limit on the queue's length.
+    assert!(!caller.ask("ADDJOB a.1 x 0").starts_with('-'));
+    assert!(caller.ask("AUXO.PUSH a.2 x").contains("'id'"));
+    for refused in [
+        "ADDJOB a.3 x 0",
+        "AUXO.PUSH a.3 x",
+        "ADDJOB a.3 x 0 MAXLEN 9",
+    ] {
+        let answer = caller.ask(refused);
+        assert!(answer.contains("share of 2 queues"), "{refused}: {answer}");
+    }
+    assert!(!caller.ask("ADDJOB a.2 x 0").starts_with('-'));
+    // Settings make queues, too.
+    let mut operator = known(&bench, &secrets[1]);
+    for queue in ["b.1", "b.2", "b.3"] {
+        let queue = queue.replace('b', "a.b");
+        let answer = operator.ask(format!("PAUSE {queue} in"));
+        let is_over = answer.contains("share of 2 queues");
+        assert_eq!(is_over, queue == "a.b.3", "{queue}: {answer}");
+    }
 }

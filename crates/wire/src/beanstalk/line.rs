@@ -193,14 +193,11 @@ fn signed(text: &[u8]) -> (i64, &[u8]) {
 }
 
 fn is_in_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-+/;.$_()".contains(&byte)
+    byte.is_ascii_alphanumeric() || b"-+/;:.$_()".contains(&byte)
 }
 
-/// The name of a tube: what a queue may be called, except for colons.
+/// The name of a tube is that of a queue. Unlike beanstalkd's it may have colons.
 fn tube(name: &[u8]) -> Result<QueueName, Reply> {
     let name = std::str::from_utf8(name).map_err(|_| Reply::BadFormat)?;
-    match name.bytes().all(is_in_name) {
-        true => QueueName::new(name).map_err(|_| Reply::BadFormat),
-        false => Err(Reply::BadFormat),
-    }
+    QueueName::new(name).map_err(|_| Reply::BadFormat)
 }

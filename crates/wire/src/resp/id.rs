@@ -1,7 +1,7 @@
 //! The ids of jobs, as Disque writes them.
 //!
 //! ```text
-//! D-00000000-aHd1b3R5AAAAAAAAAAAAAAAA-05a1
+//! D-00000000-AADcM0hc0AAAAAAAAAAAAAAA-05a1
 //!   │        │                        └ its life in minutes: odd if it is delivered at least once, even if at most once
 //!   │        └ 144 bits in base64: the job's id (64), the nonce of the lease (64), the counter of the lease (its low 16)
 //!   └ the next 32 bits of the counter

@@ -21,6 +21,13 @@ const TRY_AGAIN: i32 = 75;
 const WORDS: usize = 4 << 10;
 /// How long to read on after the end of a command whose output is held open by a process that left its group.
 const LINGER: Duration = Duration::from_millis(500);
+/// Holds the command back until its process group is guarded: it begins when a first line has come on stdin, in front of the
+/// payload, and never if the worker is gone by then. A shell reads a line byte by byte, so the payload is left to the command.
+const GATE: &str = r#"read -r go && exec sh -c "$0""#;
+/// What of Auxo's own variables a command gets, unless there is a password in it: where the queue is, and who is trusted.
+const PASSED_ON: [&str; 3] = ["AUXO_SERVER", "AUXO_DATA", "AUXO_CA"];
+/// What the options of a URL have before a password, in small letters.
+const PASSWORD: &[u8] = b"password=";
 
 /// A command for `sh`.
 pub struct Exec {
@@ -48,17 +55,20 @@ impl Exec {
     }
 
     fn start(&self, job: &Job) -> io::Result<(Child, Group)> {
-        let child = Command::new("sh")
-            .arg("-c")
-            .arg(&self.command)
+        let mut command = Command::new("sh");
+        // Named one by one: where all are cleared, the system can no longer start a process without copying this one's memory map.
+        for (name, _) in std::env::vars_os().filter(|variable| !is_for_commands(variable)) {
+            command.env_remove(name);
+        }
+        let child = command
+            .args(["-c", GATE, &self.command])
             .envs(environment(job))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        let group = self.groups.enter(&child);
-        let group = group.ok_or_else(|| io::Error::other("it has no process id"))?;
+        let group = self.groups.enter(&child)?;
         Ok((child, group))
     }
 
@@ -115,9 +125,10 @@ impl Exec {
     }
 }
 
-/// Writes the payload. A command that does not read all of it is free to do so.
+/// Opens the gate and writes the payload. A command that does not read all of it is free to do so.
 async fn feed(stdin: Option<ChildStdin>, payload: Bytes) {
     if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(b"\n").await;
         let _ = stdin.write_all(&payload).await;
     }
 }
@@ -161,6 +172,17 @@ fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
+/// Whether a variable of the worker is passed on to its commands. Those of others are. Of Auxo's own most are not: they hold the
+/// worker's token, or say where it is, or are those of a job for which the worker itself runs.
+fn is_for_commands((name, value): &(OsString, OsString)) -> bool {
+    let own = name.as_encoded_bytes().starts_with(b"AUXO_");
+    let secret = || {
+        let value = value.as_encoded_bytes().to_ascii_lowercase();
+        value.contains(&b'@') || value.windows(PASSWORD.len()).any(|part| part == PASSWORD)
+    };
+    !own || (PASSED_ON.iter().any(|passed| name == passed) && !secret())
+}
+
 /// What the command learns about its job. A value that the environment cannot carry was refused when the job was pushed.
 fn environment(job: &Job) -> Vec<(OsString, OsString)> {
     let fields = [
@@ -201,6 +223,36 @@ mod tests {
     fn a_header_becomes_a_variable_that_a_shell_can_name() {
         assert_eq!(variable("x-trace.id"), "AUXO_HEADER_X_TRACE_ID");
         assert_eq!(variable("ü"), "AUXO_HEADER__");
+    }
+
+    #[test]
+    fn commands_get_the_environment_without_the_secrets_of_the_worker() {
+        let is_passed = |name: &str, value: &str| is_for_commands(&(name.into(), value.into()));
+        for (name, value) in [
+            ("PATH", "/bin"),
+            ("DATABASE_URL", "postgres://u:p@h"),
+            ("AUXO_SERVER", "http://127.0.0.1:8000"),
+            ("AUXO_DATA", "data"),
+            ("AUXO_CA", "ca.pem"),
+        ] {
+            assert!(is_passed(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("AUXO_TOKEN", "auxo_a_b"),
+            ("AUXO_TOKEN_FILE", "token"),
+            ("AUXO_CLIENT_CERT", "c.pem"),
+            ("AUXO_CLIENT_KEY", "c.key"),
+            ("AUXO_STORE", "redis://h"),
+            ("AUXO_SERVER", "redis://:secret@h"),
+            (
+                "AUXO_SERVER",
+                "redis+sentinel://h1,h2/main?sentinel_password=S3cret",
+            ),
+            ("AUXO_SERVER", "redis+sentinel://h/main?Password=S3cret"),
+            ("AUXO_HEADER_OLD", "x"),
+        ] {
+            assert!(!is_passed(name, value), "{name}");
+        }
     }
 
     #[test]

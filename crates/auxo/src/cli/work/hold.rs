@@ -1,12 +1,11 @@
 //! Holds a lease while the job runs: signs of life well before the deadline, and the end of it all.
 
-use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use auxo::core::engine::{Extend, Settle};
 use auxo::core::service::Service;
 use auxo::{Code, Error, Outcome, Result, Settled, Token};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::attempt::{Stop, Stopper};
 
@@ -20,35 +19,40 @@ pub struct Hold<'s> {
     pub service: &'s Service,
     pub token: Token,
     pub length: Duration,
+    /// How long before the lease's end the job is told to end, if the queue has not answered by then. At most a quarter of the lease.
+    pub notice: Duration,
 }
 
 impl Hold<'_> {
-    /// Extends the lease for as long as this is polled. Asks to stop when somebody wants the job cancelled, and when the
-    /// lease is lost.
-    pub async fn keep(&self, stopper: &Stopper) -> Infallible {
+    /// Extends the lease while the job runs, and returns when the lease is over: then the job may be another worker's, and nothing
+    /// may go on with it here. By this process' own clock, whether the queue answers or not. Asks to stop when somebody wants the
+    /// job cancelled, and shortly before the end of a lease that could not be extended.
+    pub async fn keep(&self, stopper: &Stopper) {
         let calm = (self.length / 3).min(LONGEST_SILENCE);
         let hasty = (calm / 4).max(SHORTEST_WAIT);
+        let notice = self.notice.min(self.length / 4);
         let mut until = Instant::now() + self.length;
         let mut pause = calm;
         loop {
-            sleep(pause).await;
-            let asked = Instant::now();
-            match self.extend().await {
-                Ok(cancel) => {
+            let extend = async {
+                sleep(pause).await;
+                (Instant::now(), self.extend().await)
+            };
+            match timeout_at(until - notice, extend).await {
+                Ok((asked, Ok(cancel))) => {
                     until = asked + self.length;
                     pause = calm;
                     if cancel {
                         stopper.stop(Stop::Cancelled);
                     }
                 }
-                // Without an answer until the deadline, the job has to be taken for somebody else's.
-                Err(error) if passing(&error) && Instant::now() < until => pause = hasty,
-                Err(_) => {
-                    stopper.stop(Stop::Lost);
-                    std::future::pending::<()>().await;
-                }
+                Ok((_, Err(error))) if passing(&error) => pause = hasty,
+                Ok((_, Err(_))) => return,
+                Err(_) => break,
             }
         }
+        stopper.stop(Stop::Lost);
+        sleep_until(until).await;
     }
 
     async fn extend(&self) -> Result<bool> {

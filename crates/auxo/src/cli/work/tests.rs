@@ -10,10 +10,12 @@ use auxo::core::job::Leased;
 use auxo::{Auxo, Outcome, QueueName};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use super::attempt::{Stopper, Terms};
+use super::attempt::{Stop, Stopper, Terms};
 use super::exec::Exec;
 use super::group::Groups;
+use super::hold::Hold;
 use super::report::{End, Report};
 use super::worker::{Task, Worker};
 
@@ -112,4 +114,31 @@ async fn a_job_whose_lease_was_lost_is_ended_and_left_alone() {
     assert_eq!(queue.unwrap().counts.ready, 1);
     begun.auxo.close().await.unwrap();
     drop(begun.dir);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_over_at_its_end_also_if_the_server_hangs() {
+    // Connections are taken by the system, and nobody ever answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let auxo = Auxo::connect(&url).await.unwrap();
+    let hold = Hold {
+        service: auxo.service(),
+        token: "7-1-0000000000000007".parse().unwrap(),
+        length: Duration::from_secs(8),
+        notice: Duration::from_secs(1),
+    };
+    let (stopper, began) = (Stopper::new(), Instant::now());
+    let told = async {
+        stopper.stopped().await;
+        began.elapsed()
+    };
+    let over = async {
+        hold.keep(&stopper).await;
+        began.elapsed()
+    };
+    let (told, over) = tokio::join!(told, over);
+    assert_eq!(stopper.reason(), Some(Stop::Lost));
+    let rounded = [told, over].map(|elapsed| elapsed.as_secs_f64().round());
+    assert_eq!(rounded, [7.0, 8.0]);
 }

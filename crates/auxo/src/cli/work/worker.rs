@@ -26,6 +26,14 @@ impl Task {
         }
     }
 
+    /// How long what runs may take to end when it is told to.
+    fn notice(&self) -> Duration {
+        match self {
+            Task::Exec(exec) => exec.kill_after,
+            Task::Post(_) => Duration::ZERO,
+        }
+    }
+
     /// Ends everything that runs, without a word.
     pub fn kill(&self) {
         if let Task::Exec(exec) = self {
@@ -53,18 +61,21 @@ impl Worker {
             service: self.auxo.service(),
             token: leased.token,
             length: self.ttr.unwrap_or(job.ttr),
+            notice: self.task.notice(),
         };
         // It was done when it was handed out: there is no lease to hold and none to end.
         let taken = job.ttr.is_zero();
         let stopper = Stopper::new();
         let attempt = tokio::select! {
-            attempt = self.task.run(job, &stopper) => attempt,
-            never = hold.keep(&stopper), if !taken => match never {},
+            attempt = self.task.run(job, &stopper) => Some(attempt),
+            // What runs is dropped, and that kills it.
+            () = hold.keep(&stopper), if !taken => None,
             never = self.watch(&stopper) => match never {},
         };
-        let end = match taken {
-            true => gone(attempt),
-            false => self.settle(&hold, attempt, stopper.reason()).await,
+        let end = match attempt {
+            None => lost(),
+            Some(attempt) if taken => gone(attempt),
+            Some(attempt) => self.settle(&hold, attempt, stopper.reason()).await,
         };
         Report::new(job, began.elapsed(), end)
     }
@@ -92,9 +103,13 @@ impl Worker {
         };
         match self.terms.outcome(attempt, stop) {
             Some(outcome) => End::of(outcome.clone(), why, hold.settle(outcome).await),
-            None => End::Lost("the lease ended before the job did".into()),
+            None => lost(),
         }
     }
+}
+
+fn lost() -> End {
+    End::Lost("the lease ended before the job did".into())
 }
 
 fn gone(attempt: Attempt) -> End {

@@ -2,17 +2,41 @@
 
 use super::super::fields::{Fields, each, parsed, string, u64};
 use super::super::read;
-use super::{instant, items};
-use crate::engine::Audit;
+use super::{MOST_ITEMS, instant, items};
+use crate::engine::{Audit, Outage, QueueList};
 use crate::error::Result;
 use crate::queue::{Books, Counts, QueueConfig, QueueInfo};
 use crate::schedule::{Rhythm, Schedule};
 use crate::time::{Base, Due};
 use crate::topic::{Pattern, Subscription};
 
-/// All queues: `{"queues": […]}`.
-pub fn queues(body: &[u8]) -> Result<Vec<QueueInfo>> {
-    items(&mut Fields::of(body)?, "queues", queue_of)
+/// All queues that the server can reach: `{"queues": […], "unavailable"?: [{part, why}]}`.
+pub fn queues(body: &[u8]) -> Result<QueueList> {
+    let mut fields = Fields::of(body)?;
+    let outage = |raw| outage_of(&mut Fields::item(raw)?);
+    Ok(QueueList {
+        queues: items(&mut fields, "queues", queue_of)?,
+        unavailable: fields
+            .get("unavailable", each("a list", MOST_ITEMS, outage))?
+            .unwrap_or_default(),
+    })
+}
+
+fn outage_of(fields: &mut Fields<'_>) -> Result<Outage> {
+    Ok(Outage {
+        part: fields.need("part", string)?,
+        why: fields.need("why", string)?,
+    })
+}
+
+/// The books of all forgotten queues, beside the queues: `{"queues": […], "forgotten": {…}}`. Left out where there is nothing in them.
+pub fn forgotten(body: &[u8]) -> Result<Books> {
+    forgotten_of(&mut Fields::of(body)?)
+}
+
+fn forgotten_of(fields: &mut Fields<'_>) -> Result<Books> {
+    let books = fields.get("forgotten", |raw| books(&mut Fields::item(raw)?))?;
+    Ok(books.unwrap_or_default())
 }
 
 /// One queue.
@@ -67,6 +91,7 @@ pub fn audit(body: &[u8]) -> Result<Audit> {
             let books = queue.need("books", |raw| books(&mut Fields::item(raw)?))?;
             Ok((name, books))
         })?,
+        forgotten: forgotten_of(&mut fields)?,
         jobs: fields.need("jobs", u64)?,
         problems: fields.need("problems", each("a list of texts", usize::MAX, string))?,
     })

@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::{parse, show};
-use crate::engine::{Accepted, Audit, Cursor, Extended, Mode, Page, Pushed, Settled, Steered};
+use crate::engine::{
+    Accepted, Audit, Cursor, Extended, Mode, Outage, Page, Pushed, QueueList, Settled, Steered,
+};
 use crate::event::Notice;
 use crate::explain::{Watch, explain};
 use crate::job::{Backoff, DeadReason, Holder, Job, Leased, Moment};
@@ -263,10 +265,26 @@ fn queues_and_audits_are_read_back() {
     };
     assert_eq!(parse::queue(&body(show::queue(&busy))).unwrap(), busy);
     let both = json!({ "queues": [show::queue(&bare), show::queue(&busy)] });
-    assert_eq!(parse::queues(&body(both)).unwrap(), [bare, busy]);
+    let mut listed = parse::queues(&body(both.clone())).unwrap();
+    assert_eq!(listed, QueueList::whole(vec![bare, busy]));
+    // A part of the store is away.
+    let mut partly = both;
+    let outage = Outage {
+        part: "shard 3".into(),
+        why: "no answer".into(),
+    };
+    partly["unavailable"] = json!([show::outage(&outage)]);
+    listed.unavailable.push(outage);
+    assert_eq!(parse::queues(&body(partly.clone())).unwrap(), listed);
+    let missing = listed.into_all().unwrap_err();
+    assert_eq!(missing.message(), "shard 3 is away: no answer");
+    assert_eq!(parse::forgotten(&body(partly)).unwrap(), Books::default());
+    let shown = json!({ "queues": [], "forgotten": show::books(&books) });
+    assert_eq!(parse::forgotten(&body(shown)).unwrap(), books);
 
     let audit = Audit {
         queues: vec![(mail(), books)],
+        forgotten: books,
         jobs: 2,
         problems: vec!["queue mail: off by one".into()],
     };

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{SpecOut, Text, put_times, span, spec_out};
-use crate::engine::Audit;
+use crate::engine::{Audit, Outage};
 use crate::queue::{Books, Counts, QueueConfig, QueueInfo, Rate};
 use crate::schedule::{Rhythm, Schedule};
 use crate::text;
@@ -54,6 +54,11 @@ fn rate(rate: Rate) -> Value {
     json!({ "count": rate.count, "per": text::duration(rate.per), "burst": rate.burst })
 }
 
+/// What a store refuses for now: `{part, why}`.
+pub fn outage(outage: &Outage) -> impl Serialize + use<> {
+    json!({ "part": outage.part, "why": outage.why })
+}
+
 /// A queue: `{name, config, counts, bytes, books, waiting, last_asked?, next_due?, rate_wait?}`.
 pub fn queue(info: &QueueInfo) -> Value {
     let mut out = json!({
@@ -83,7 +88,8 @@ fn counts(counts: &Counts) -> Value {
     })
 }
 
-fn books(books: &Books) -> Value {
+/// Where the jobs of a queue, or of all forgotten ones, went.
+pub fn books(books: &Books) -> Value {
     json!({
         "accepted": books.accepted,
         "live": books.live,
@@ -95,7 +101,7 @@ fn books(books: &Books) -> Value {
     })
 }
 
-/// An audit: `{ok, jobs, queues: [{name, books, balanced}], problems}`.
+/// An audit: `{ok, jobs, queues: [{name, books, balanced}], forgotten?, problems}`.
 pub fn audit(audit: &Audit) -> Value {
     let queues: Vec<Value> = audit
         .queues
@@ -104,12 +110,16 @@ pub fn audit(audit: &Audit) -> Value {
             json!({ "name": name.as_str(), "books": books(all), "balanced": all.balanced() })
         })
         .collect();
-    json!({
+    let mut out = json!({
         "ok": audit.problems.is_empty(),
         "jobs": audit.jobs,
         "queues": queues,
         "problems": audit.problems,
-    })
+    });
+    if !audit.forgotten.is_empty() {
+        out["forgotten"] = books(&audit.forgotten);
+    }
+    out
 }
 
 /// A subscription: `{topic, name, queue, pattern?}`.

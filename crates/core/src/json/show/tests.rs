@@ -232,8 +232,9 @@ fn queues_and_their_books_are_shown() {
             "bytes": 9, "books": shown_books, "waiting": 1, "last_asked": "2023-11-14T22:13:20.000Z",
         })
     );
-    let audit = Audit {
+    let mut audit = Audit {
         queues: vec![(info.name, books)],
+        forgotten: Books::default(),
         jobs: 2,
         problems: vec!["queue mail: off by one".into()],
     };
@@ -244,6 +245,8 @@ fn queues_and_their_books_are_shown() {
             "queues": [{"name": "mail", "books": shown_books, "balanced": true}],
         })
     );
+    audit.forgotten = books;
+    assert_eq!(show::audit(&audit)["forgotten"], shown_books);
 }
 
 #[test]

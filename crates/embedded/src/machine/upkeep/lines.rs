@@ -19,7 +19,7 @@ impl Machine {
     /// passes by every line there is.
     pub(super) fn detach(&mut self, numbers: &[u32]) {
         let stays = |place: &Place| numbers.binary_search(&place.segment).is_err();
-        for queue in &mut self.queues {
+        for queue in self.queues.iter_mut() {
             for lane in queue.lanes.values_mut() {
                 for line in lane.lines_mut() {
                     line.steady.retain(stays);
@@ -70,7 +70,10 @@ impl Machine {
                 classes::EXPIRY => expiry[base as usize].attach(log, number, range)?,
                 classes::KEEP => keep.attach(log, number, range)?,
                 class @ (classes::LINE | classes::TURN) => {
-                    let queue = &mut queues[key.queue as usize];
+                    // Of a forgotten queue no record is current.
+                    let Some(queue) = queues.get_mut(key.queue) else {
+                        continue;
+                    };
                     let fair = queue.config.fair;
                     // A fair queue goes by its groups; the others by the one line of all.
                     let group = match (class, fair) {

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::super::checkpoint::VERSION;
 use super::{CHECKPOINT, RESERVE};
 use crate::damage::Trouble;
 use crate::disk::{Disk, DiskFile};
+use crate::format::FORMAT;
 use crate::index::Index;
 use crate::road::Road;
 use crate::sealed::Sealed;
@@ -178,11 +178,11 @@ fn sync_all(files: &[Arc<dyn DiskFile>]) -> io::Result<()> {
 
 fn write_checkpoint(disk: &dyn Disk, sync: &[Arc<dyn DiskFile>], body: &[u8]) -> io::Result<()> {
     sync_all(sync)?;
-    match snapshot::write(disk, CHECKPOINT, VERSION, body) {
+    match snapshot::write(disk, CHECKPOINT, FORMAT, body) {
         Err(error) if is_full(&error) => {
             // It may be gone already; then there is nothing to give.
             let _ = disk.remove(BALLAST);
-            snapshot::write(disk, CHECKPOINT, VERSION, body)
+            snapshot::write(disk, CHECKPOINT, FORMAT, body)
         }
         other => other,
     }

@@ -144,7 +144,7 @@ async fn urgent_jobs_come_first_within_a_shard_and_in_what_one_call_gets() {
         let priorities: Vec<u32> = leased.iter().map(|leased| leased.job.priority).collect();
         assert!(priorities.is_sorted(), "{priorities:?}");
         for leased in leased {
-            let (shard, priority) = (leased.job.id.shard(), leased.job.priority);
+            let (shard, priority) = (leased.job.id.shard(7), leased.job.priority);
             let before = last.insert(shard, priority);
             assert!(
                 before.is_none_or(|before| before <= priority),

@@ -8,7 +8,7 @@ use auxo_conformance::Bench;
 use auxo_core::engine::*;
 use auxo_core::event::Notice;
 use auxo_core::job::{Job, Leased};
-use auxo_core::queue::{QueueConfig, QueueInfo};
+use auxo_core::queue::{Books, QueueConfig, QueueInfo};
 use auxo_core::{Engine, NewJob, QueueName, Result};
 use tokio::sync::broadcast;
 
@@ -20,6 +20,9 @@ const ORDERED: &[&str] = &[
     "clock::a_job_says_when_it_was_made_though_its_id_is_ahead_of_the_clock",
     // Jobs of another store come to a queue in one shard.
     "moving::",
+    // A queue that is spread has a setting: it is not forgotten.
+    "names::",
+    "restart::the_books_of_forgotten_queues_survive",
     "fairness::a_batch_takes_turns",
     "fairness::a_group_that_is_not_due_takes_no_turn",
     "fairness::a_queue_can_be_made_fair_with_jobs_in_it",
@@ -124,6 +127,10 @@ impl Engine for Wide {
 
     async fn steer(&self, order: Order) -> Result<Steered> {
         self.engine.steer(order).await
+    }
+
+    async fn forgotten(&self) -> Result<Books> {
+        self.engine.forgotten().await
     }
 
     async fn queues(&self, names: Option<Vec<QueueName>>) -> Result<Vec<QueueInfo>> {

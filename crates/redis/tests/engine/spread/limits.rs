@@ -95,6 +95,32 @@ async fn a_rate_is_one_for_all_shards() {
     assert_eq!(store.bench.take(50).await.len(), 3, "and no more than it");
 }
 
+/// A script that lends large jobs stops before it has lent all that were asked for; what was paid for the others is not lost.
+#[tokio::test]
+async fn all_that_a_rate_allows_is_leased_though_it_takes_several_scripts() {
+    let store = Spread::over(2).await;
+    let rate = Rate {
+        count: 1,
+        per: secs(3600),
+        burst: 40,
+    };
+    let limited = QueueConfig {
+        rate: Some(rate),
+        ..over(2)
+    };
+    store.bench.configure(limited).await;
+    store.bench.push_many(100, with(&"x".repeat(100_000))).await;
+    let mut leased = 0;
+    loop {
+        let some = store.bench.take(40).await.len();
+        if some == 0 {
+            break;
+        }
+        leased += some;
+    }
+    assert_eq!(leased, 40, "the burst");
+}
+
 #[tokio::test]
 async fn a_queue_is_full_when_all_its_shards_together_are() {
     let store = Spread::over(4).await;

@@ -33,7 +33,7 @@ impl Spread {
     async fn home(&self) -> u16 {
         let id = self.bench.push(plain()).await;
         self.bench.work(ack()).await;
-        id.shard()
+        id.shard(7)
     }
 
     /// The auditor comes, and finds one thing to mend. What it makes wide to be sure, it makes narrow again the next time.

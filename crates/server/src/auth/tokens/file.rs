@@ -13,6 +13,10 @@ use crate::owner::{self, Owner, directory};
 /// The most that is read of a file: 1 MiB, some thousands of tokens.
 const MOST: u64 = 1 << 20;
 
+/// What is in the note beside the file.
+const NOTE: &str = "Tokens were in use here. If the file with them is gone, `auxo serve` does not start, so that nobody gets in without \
+one.\nTo go on without tokens, delete this note.\n";
+
 /// A file with tokens.
 #[derive(Clone, Debug)]
 pub struct TokenFile(PathBuf);
@@ -40,6 +44,45 @@ impl TokenFile {
     /// The directory that it is in.
     pub fn directory(&self) -> &Path {
         directory(&self.0)
+    }
+
+    /// The note beside it, which says that there were tokens.
+    pub fn note(&self) -> PathBuf {
+        self.beside(".used")
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.0.clone().into_os_string();
+        name.push(ending);
+        name.into()
+    }
+
+    /// Keeps other commands from changing the file until the lock is dropped. The directory cannot serve as the lock: a server that has
+    /// its store in it holds that one as long as it runs.
+    fn lock(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // There is nothing in it to read. Who may not change the tokens is told so when it comes to that.
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        let lock = File::from(rustix::fs::open(self.beside(".lock"), flags, mode)?);
+        // Whoever may change the directory may change the file.
+        let _ = Owner::in_directory(&self.directory().metadata()?).give(&lock);
+        // Whatever the mask of this process is.
+        let _ = rustix::fs::fchmod(&lock, mode);
+        lock.lock()?;
+        Ok(lock)
+    }
+
+    /// Leaves the note, for the time when the file may be gone.
+    pub fn remember(&self) -> io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = match rustix::fs::open(self.note(), flags, Mode::RUSR | Mode::WUSR) {
+            Err(rustix::io::Errno::EXIST) => return Ok(()),
+            made => File::from(made?),
+        };
+        // The note counts, whoever has it.
+        let _ = Owner::in_directory(&self.directory().metadata()?).give(&file);
+        file.write_all(NOTE.as_bytes())
     }
 
     /// What it holds; `None` if there is no such file.
@@ -99,10 +142,11 @@ impl TokenFile {
     ) -> Result<T, Error> {
         let failed = |error: io::Error| self.wrong(&error.to_string());
         let directory = File::open(self.directory()).map_err(failed)?;
-        // Until it is dropped.
-        directory.lock().map_err(failed)?;
+        let _lock = self.lock().map_err(failed)?;
         let (tokens, answer) = change(&self.read()?.unwrap_or_default())?;
         self.replace(&directory, &tokens.text()?).map_err(failed)?;
+        // A server that finds the file tries again.
+        let _ = self.remember();
         Ok(answer)
     }
 
@@ -182,7 +226,9 @@ mod tests {
         assert_eq!(file.read().unwrap().unwrap().list(), [one, two]);
         let mode = file.path().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        // And the note that there were tokens, and the lock.
+        assert!(file.note().exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
     #[test]

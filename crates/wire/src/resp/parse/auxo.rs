@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use auxo_core::engine::{Ask, Extend, Outcome, Pick, Which};
+use auxo_core::engine::{Ask, Extend, Holds, NamedJob, Outcome, Pick, Which};
 use auxo_core::json::read::{self, Batch};
 use auxo_core::{Code, Error, JobId, NewJob, Token, text};
 use bytes::Bytes;
@@ -94,7 +94,12 @@ pub fn lease(reader: &mut Reader, args: Args<'_>) -> Result<Command, Reply> {
             }
             "wait" => ask.wait = time()?,
             "ttr" => ask.ttr = Some(time()?),
-            "job" => ask.job = Some(job_id(value)?),
+            "job" => {
+                ask.job = Some(NamedJob {
+                    id: job_id(value)?,
+                    holds: Holds::Respect,
+                });
+            }
             "pick" => {
                 let word = String::from_utf8_lossy(value).to_ascii_lowercase();
                 let pick = word.parse::<Pick>();
