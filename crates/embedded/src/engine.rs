@@ -46,7 +46,7 @@ use crate::clock::{MachineTime, StoreClock};
 use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
 use crate::machine::{After, Machine, Op, Reply, Settings, Task, Ticket};
-use crate::options::{Options, Sync};
+use crate::options::{MOST_QUEUES, Options, Sync};
 
 /// How many notices a watcher may lag behind before it misses some.
 const NOTICES: usize = 4096;
@@ -79,6 +79,12 @@ impl Embedded {
             return Err(Error::bad_request(
                 "segment_size must be from 64 KiB to 1 GiB",
             ));
+        }
+        if options.max_queues > MOST_QUEUES {
+            return Err(Error::bad_request(format!(
+                "max_queues is {}, it can be {MOST_QUEUES} at the most",
+                options.max_queues
+            )));
         }
         let settings = Settings {
             segment_size: options.segment_size,

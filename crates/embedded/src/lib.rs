@@ -31,5 +31,5 @@ mod stream;
 
 pub use clock::{MachineTime, TimeSource};
 pub use engine::Embedded;
-pub use options::{Options, Sync};
+pub use options::{MOST_QUEUES, Options, Sync};
 pub use salvage::{Report, salvage, salvage_disks};

@@ -19,6 +19,10 @@ pub enum Sync {
     Os,
 }
 
+/// The most that [`Options::max_queues`] can be. A checkpoint that numbers a queue higher is damaged, whatever its checksum says:
+/// to believe it would take the store as much memory and time as that many queues.
+pub const MOST_QUEUES: u32 = 1 << 20;
+
 /// Settings of an embedded engine. [`Options::default`] is safe.
 #[derive(Clone)]
 pub struct Options {
@@ -28,7 +32,7 @@ pub struct Options {
     pub segment_size: u64,
     /// What timelines call this process; empty for none.
     pub node: String,
-    /// The most queues there may be. Past it, a new one takes the place of the one that has nothing and went unused the longest.
+    /// The most queues there may be, at most [`MOST_QUEUES`]. Past it, a new one takes the place of the one that has nothing and went unused the longest.
     pub max_queues: u32,
     /// The clock, instead of one on the machine's own time.
     pub clock: Option<Arc<dyn Clock>>,

@@ -21,7 +21,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, RealDisk};
 use crate::machine::{Machine, Settings, Survey};
 use crate::mark::{self, Found, Mark, Marked};
-use crate::options::Options;
+use crate::options::{MOST_QUEUES, Options};
 use crate::record::{self, Position, Record, Stored};
 use crate::segment::{HEADER, Header, log_name, parse_name, read_header};
 
@@ -336,7 +336,7 @@ impl Wreck {
             segment_size,
             node: Arc::from("salvage"),
             // Queues that were forgotten since the checkpoint come back, and those whose name is lost get a new one.
-            max_queues: u32::MAX,
+            max_queues: MOST_QUEUES,
             pave: false,
         };
         let mut machine = Machine::open(target.clone(), settings, Dice::system())?;

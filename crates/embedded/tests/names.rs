@@ -10,7 +10,7 @@ use auxo_core::engine::{Change, Settle};
 use auxo_core::queue::{MAX_QUEUES, QueueConfig};
 use auxo_core::{NewJob, QueueName, When};
 use auxo_embedded::disk::SimDisk;
-use auxo_embedded::{Embedded, Options, salvage_disks};
+use auxo_embedded::{Embedded, MOST_QUEUES, Options, salvage_disks};
 
 fn store(options: Options) -> Bench {
     store_on(SimDisk::new(), options)
@@ -119,7 +119,7 @@ fn a_salvage_copies_more_queues_than_there_may_be() {
     auxo_conformance::bench::run(async {
         let disk = SimDisk::new();
         let wide = || Options {
-            max_queues: u32::MAX,
+            max_queues: MOST_QUEUES,
             ..Options::default()
         };
         let t = store_on(disk.clone(), wide());

@@ -6,15 +6,12 @@ use auxo_core::time::Timestamp;
 use auxo_core::{JobId, QueueName};
 use hashbrown::HashMap;
 
-use super::queue::{Lined, Queue};
+use super::queue::{Lined, Queue, Queues};
 use super::{Held, Machine};
 use crate::bits::Bits;
 use crate::codec::{Reader, Writer};
 use crate::record::{self, Position};
 use crate::segment::Segment;
-
-/// More queues than a store can be told to have: a number beyond it is no number of a queue.
-const MOST_NUMBERS: u32 = 1 << 24;
 
 /// What a checkpoint says of a segment.
 pub struct Listed {
@@ -107,16 +104,13 @@ impl Machine {
         self.counter = r.u64()?;
         self.stamp = r.time()?;
         self.forgotten = decode_books(r)?;
+        let mut queues = Vec::new();
         for _ in 0..r.u32()? {
-            let number = r.u32()?;
-            let queue = decode_queue(r)?;
-            // No number is as high, whatever the checksum says.
-            if number >= MOST_NUMBERS || self.queues.get(number).is_some() {
-                return None;
-            }
+            let (number, queue) = (r.u32()?, decode_queue(r)?);
             self.by_name.insert(queue.name.clone(), number);
-            self.queues.insert(number, queue);
+            queues.push((number, queue));
         }
+        self.queues = Queues::load(queues)?;
         for _ in 0..r.u32()? {
             let subscription = record::decode_subscription(r)?;
             self.absorb_subscribe(subscription);
@@ -284,4 +278,51 @@ fn decode_held(r: &mut Reader) -> Option<Held> {
         cancel: flags & 2 != 0,
         progress: r.option(Reader::blob)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use auxo_core::queue::QueueConfig;
+
+    use super::super::Settings;
+    use super::*;
+    use crate::dice::Dice;
+    use crate::disk::SimDisk;
+    use crate::options::MOST_QUEUES;
+
+    fn machine() -> Machine {
+        let settings = Settings {
+            segment_size: 64 << 10,
+            node: Arc::from(""),
+            max_queues: 10,
+            pave: false,
+        };
+        let disk = Arc::new(SimDisk::new());
+        Machine::open(disk, settings, Dice::seeded(1)).expect("a new store")
+    }
+
+    /// A checkpoint with one queue, which has this number.
+    fn with_number(number: u32) -> Vec<u8> {
+        let mut machine = machine();
+        let name = QueueName::new("q").expect("a name");
+        let queue = Queue::new(name, QueueConfig::default());
+        machine.queues = Queues::load(vec![(7, queue)]).expect("a queue");
+        let mut body = machine.encode_checkpoint(&[]);
+        // Position, last id, counter, stamp, seven books, the count of queues.
+        let at = 8 + 3 * 8 + 7 * 8 + 4;
+        assert_eq!(body[at..at + 4], 7_u32.to_le_bytes());
+        body[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        body
+    }
+
+    /// Found by fuzzing: to make room for such a number took seconds and hundreds of megabytes.
+    #[test]
+    fn a_checkpoint_with_a_queue_number_that_no_store_has_is_refused() {
+        for (number, read) in [(7, true), (MOST_QUEUES - 1, true), (MOST_QUEUES, false)] {
+            let loaded = machine().load_checkpoint(&with_number(number));
+            assert_eq!(loaded.is_some(), read, "{number}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use auxo_core::time::{Base, Due, Now, Timestamp};
 
 use super::Ticket;
 use super::line::Lanes;
+use crate::options::MOST_QUEUES;
 use crate::record::{From, Gone, Kept};
 
 pub struct Queue {
@@ -79,12 +80,30 @@ impl Queues {
         first.unwrap_or(self.slots.len() as u32)
     }
 
-    /// Puts a queue where none is.
+    /// The queues of a checkpoint, by rising numbers below [`MOST_QUEUES`]; `None` if they are not.
+    pub fn load(numbered: Vec<(u32, Queue)>) -> Option<Queues> {
+        let mut slots: Vec<Option<Box<Queue>>> = Vec::new();
+        for (number, queue) in numbered {
+            let place = number as usize;
+            if place < slots.len() || number >= MOST_QUEUES {
+                return None;
+            }
+            slots.resize_with(place, || None);
+            slots.push(Some(Box::new(queue)));
+        }
+        // One by one, the numbers of a store that once had many queues would take longer than all the rest.
+        let all = 0..slots.len() as u32;
+        let free = all.filter(|number| slots[*number as usize].is_none());
+        Some(Queues {
+            free: free.collect(),
+            slots,
+        })
+    }
+
+    /// Puts a new queue where [`Queues::vacant`] says.
     pub fn insert(&mut self, number: u32, queue: Queue) {
-        let len = self.slots.len() as u32;
-        if number >= len {
-            self.free.extend(len..number);
-            self.slots.resize_with(number as usize + 1, || None);
+        if number as usize == self.slots.len() {
+            self.slots.push(None);
         }
         self.free.remove(&number);
         self.slots[number as usize] = Some(Box::new(queue));
@@ -366,10 +385,20 @@ mod tests {
         queues.remove(3);
         queues.remove(2);
         assert_eq!((queues.slots.len(), queues.free.len()), (1, 0));
-        // Recovery puts them where they were.
-        queues.insert(5, queue("f"));
+    }
+
+    #[test]
+    fn queues_are_loaded_where_they_were() {
+        let queue = |name: &str| Queue::new(QueueName::new(name).unwrap(), QueueConfig::default());
+        let mut queues = Queues::load(vec![(0, queue("a")), (5, queue("f"))]).unwrap();
         assert_eq!((queues.len(), queues.vacant()), (2, 1));
         let names = queues.iter_mut().map(|queue| queue.name.to_string());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "f"]);
+        for number in [1, 2, 3, 4, 6] {
+            assert_eq!(queues.vacant(), number);
+            queues.insert(number, queue("new"));
+        }
+        assert!(Queues::load(vec![(5, queue("f")), (5, queue("g"))]).is_none());
+        assert!(Queues::load(vec![(5, queue("f")), (0, queue("a"))]).is_none());
     }
 }
