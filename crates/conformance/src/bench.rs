@@ -251,6 +251,24 @@ impl Bench {
         task
     }
 
+    /// Pushes a job and leases it for a call that is dropped before it could take the answer.
+    pub async fn lend_to_nobody(&self) -> JobId {
+        self.configure(QueueConfig::default()).await;
+        let mut lease = self.engine.lease(asking(&[queue()], 1, secs(3600)));
+        // Polled once, so that the call reaches the engine; then never again.
+        let poll = std::future::poll_fn(|context| {
+            assert!(lease.as_mut().poll(context).is_pending());
+            std::task::Poll::Ready(())
+        });
+        poll.await;
+        self.until_waiting(&queue(), 1).await;
+        let pushed = self.push(plain()).await;
+        self.until_waiting(&queue(), 0).await;
+        drop(lease);
+        self.until(|info| info.counts.ready == 1).await;
+        pushed
+    }
+
     /// Looks until so many lease calls wait for a queue.
     pub async fn until_waiting(&self, queue: &QueueName, waiting: u64) {
         let seen = self.sees_waiting(queue, waiting).await;

@@ -4,7 +4,8 @@
 //! [`Bench`] holding a new and empty engine. An engine that outlives its process says so, and gets the cases for that as well:
 //! `suite!(make, restarts)`; so does one with a clock that nobody can step: `suite!(make, steady)`; and one that has all its queues
 //! in one place, and so knows the most urgent job of several: `suite!(make, together)`; and one that has the store itself, so that it is
-//! told whether a lease heeds what holds a job back, while a server decides that by rights: `suite!(make, direct)`.
+//! told whether a lease heeds what holds a job back, while a server decides that by rights, and takes back a lease that its caller
+//! never got as if it had not been: `suite!(make, direct)`.
 //!
 //! Nobody sleeps in a case: time is moved by hand, and what must happen is awaited. After each case the books must balance.
 
@@ -26,6 +27,7 @@ pub mod schedules;
 pub mod settle;
 pub mod steady;
 pub mod topics;
+pub mod unseen;
 pub mod urgent;
 pub mod waiting;
 
@@ -423,6 +425,9 @@ macro_rules! more {
                 a_named_job_past_the_most_leases_is_refused
                 a_named_job_past_the_rate_is_refused
                 a_named_job_that_cannot_be_lent_at_all_is_not_held_back
+            }
+            unseen {
+                an_answer_that_nobody_takes_is_no_attempt
             }
         }
     };

@@ -350,7 +350,7 @@ impl Core {
                     machine.abandon(ticket);
                     self.callers.remove(&ticket);
                 }
-                Call::GiveBack(tokens) => machine.give_back(tokens, now),
+                Call::GiveBack(tokens) => machine.take_back(tokens, now),
             }
         }
         machine.finish(now);

@@ -84,17 +84,18 @@ fn too_few(store: &Store, lent: &[&Leased], unconfirmed: Unconfirmed) -> Error {
     Error::new(Code::Unavailable, why)
 }
 
-/// Takes back what nobody was given, as if it had never been lent. Nobody waits for it.
-pub fn take_back(store: &Arc<Store>, mut leases: Vec<Leased>) {
-    leases.retain(|one| !is_done(one));
-    if leases.is_empty() {
-        return;
+/// Takes back what nobody was given, as if it had never been lent, in a task of its own.
+pub fn take_back(store: &Arc<Store>, leases: Vec<Leased>) {
+    if !leases.is_empty() {
+        let store = store.clone();
+        tokio::spawn(async move { give_back(&store, &leases).await });
     }
-    let store = store.clone();
-    tokio::spawn(async move {
-        let leases: Vec<&Leased> = leases.iter().collect();
-        let _ = run(&store, &leases, Verdict::TakeBack).await;
-    });
+}
+
+/// Takes back what nobody was given, as if it had never been lent. If Redis cannot be told now, the leases end by themselves.
+pub async fn give_back(store: &Store, leases: &[Leased]) {
+    let leases: Vec<&Leased> = leases.iter().filter(|one| !is_done(one)).collect();
+    let _ = run(store, &leases, Verdict::TakeBack).await;
 }
 
 /// Says of each lease whether it runs. All are of one shard.

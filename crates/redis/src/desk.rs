@@ -16,6 +16,7 @@ use auxo_core::time::Timestamp;
 use auxo_core::{Code, Error, QueueName, Result};
 use tokio::sync::{Notify, oneshot};
 
+use crate::confirm;
 use crate::script;
 use crate::store::Store;
 
@@ -24,7 +25,6 @@ mod round;
 mod run;
 
 pub use look::catch_up;
-pub use round::give_back;
 
 /// How long a process that ends tries to tell so.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -290,11 +290,8 @@ impl Drop for Place<'_> {
             self.desk.bell.notify_one();
         }
         drop(inside);
-        if let Ok(Ok(unread)) = self.answered.try_recv()
-            && !unread.is_empty()
-        {
-            let store = self.store.clone();
-            tokio::spawn(async move { give_back(&store, unread).await });
+        if let Ok(Ok(unread)) = self.answered.try_recv() {
+            confirm::take_back(self.store, unread);
         }
     }
 }

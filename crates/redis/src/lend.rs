@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::bytes::Pack;
 use crate::confirm;
-use crate::desk::{Desk, catch_up, give_back};
+use crate::desk::{Desk, catch_up};
 use crate::link::Value;
 use crate::record::{Shown, garbled};
 use crate::script;
@@ -35,7 +35,7 @@ pub async fn lend(
         // Somebody must know when the lease ends.
         desk.look();
         if let Err(Ok(unwanted)) = answer.send(lent) {
-            give_back(&store, unwanted).await;
+            confirm::give_back(&store, &unwanted).await;
         }
     });
     let answered = tokio::time::timeout(timeout, answered).await;

@@ -194,7 +194,7 @@ impl Room {
             if let Some(waiter) = waiters.remove(&ticket)
                 && let Err(Ok(unwanted)) = waiter.answer.send(answer)
             {
-                give_back(model, mint, now, unwanted);
+                model.take_back(unwanted, now, mint);
             }
         }
         inside.note_waits(now);
@@ -211,17 +211,6 @@ impl Inside {
         let queues = waiters.flat_map(|waiter| waiter.ask.queues.iter().cloned());
         self.model.set_awaited(queues.collect(), now);
     }
-}
-
-fn give_back(model: &mut Model, mint: &mut Counter, now: Now, leased: Vec<Leased>) {
-    let release = |leased: Leased| Settle {
-        token: leased.token,
-        outcome: Outcome::Release {
-            priority: None,
-            delay: None,
-        },
-    };
-    model.settle(leased.into_iter().map(release).collect(), now, mint);
 }
 
 fn closed() -> Error {
@@ -242,7 +231,7 @@ impl Drop for Place<'_> {
         inside.note_waits(self.room.clock.now());
         if let Ok(Ok(unread)) = self.answer.try_recv() {
             let Inside { model, mint, .. } = &mut *inside;
-            give_back(model, mint, self.room.clock.now(), unread);
+            model.take_back(unread, self.room.clock.now(), mint);
             self.room.serve(&mut inside);
         }
     }

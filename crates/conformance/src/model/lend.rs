@@ -257,6 +257,24 @@ impl Model {
         }
     }
 
+    /// Takes back leases that their caller never got, as if they had never been.
+    pub fn take_back(&mut self, leases: Vec<Leased>, now: Now, mint: &mut dyn Mint) {
+        self.advance(now, mint);
+        for token in leases.into_iter().map(|leased| leased.token) {
+            if self.held(token).is_err() {
+                continue;
+            }
+            let worker = self.worker(token.job);
+            let job = self.job(token.job);
+            job.attempt -= 1;
+            job.timeline.pop_if(|last| last.event == Event::Lease);
+            self.back(token.job, Event::Release, None, now, &worker, "");
+            if let Some(job) = self.jobs.get_mut(&token.job) {
+                job.timeline.pop_if(|last| last.event == Event::Release);
+            }
+        }
+    }
+
     /// The end of a lease after which the job waits again, unless it was called off or its life is over. Without a new due
     /// time it goes back to its old place.
     fn back(

@@ -305,22 +305,9 @@ pub async fn a_dropped_lease_gives_its_jobs_back(t: &Bench) {
     assert_eq!(t.order(10).await, [id]);
 }
 
-/// A call that was answered but dropped before it could take the answer gives it back, as if it had not been.
+/// A call that was answered but dropped before it could take the answer gives it back.
 pub async fn an_answer_that_nobody_takes_is_given_back(t: &Bench) {
-    t.configure(QueueConfig::default()).await;
-    let lease = t.engine.lease(asking(&[queue()], 1, secs(3600)));
-    let mut lease = Box::pin(lease);
-    // Polled once, so that the call reaches the engine; then never again.
-    let poll = std::future::poll_fn(|context| {
-        assert!(lease.as_mut().poll(context).is_pending());
-        std::task::Poll::Ready(())
-    });
-    poll.await;
-    t.until_waiting(&queue(), 1).await;
-    let pushed = t.push(plain()).await;
-    t.until_waiting(&queue(), 0).await;
-    drop(lease);
-    t.until(|info| info.counts.ready == 1).await;
+    let pushed = t.lend_to_nobody().await;
     let leased = t.one().await;
     assert_eq!(leased.job.id, pushed);
     assert_eq!((leased.job.failures, leased.job.vanished), (0, 0));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use auxo_core::engine::{Ask, Holds, Pick, Settle};
+use auxo_core::engine::{Ask, Holds, Pick};
 use auxo_core::job::{DeadReason, Leased};
 use auxo_core::life::{Event, State};
 use auxo_core::refusal::{self, Hold};
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::line::{Head, Rank, Turn};
 use super::settle::Ending;
 use super::view::{self, steady};
-use super::{After, Answer, Machine, Op, Reply, Step, Ticket, Waiter};
+use super::{After, Answer, Machine, Reply, Step, Ticket, Waiter};
 use crate::damage::Trouble;
 use crate::record::{Kept, Lease, LeaseItem, Place, Record, Stored, lease_millis};
 use crate::segment::log_name;
@@ -450,23 +450,6 @@ impl Machine {
         }
     }
 
-    /// Takes jobs back that were lent to a call that nobody waits for any more.
-    pub fn give_back(&mut self, tokens: Vec<Token>, now: Now) {
-        let release = |token| Settle {
-            token,
-            outcome: auxo_core::engine::Outcome::Release {
-                priority: None,
-                delay: None,
-            },
-        };
-        // Nobody is there for the answer.
-        self.apply(
-            Ticket::MAX,
-            Op::Settle(tokens.into_iter().map(release).collect()),
-            now,
-        );
-    }
-
     /// Serves those who wait in queues where something changed, and sets the alarm of each. Who waits for several queues may
     /// take from one in which others have waited longer: so all of them are served in the order in which they came.
     pub(super) fn serve_dirty(&mut self, now: Now) -> Step<()> {
@@ -638,7 +621,7 @@ mod tests {
     use auxo_core::queue::{QueueConfig, Rate};
     use auxo_core::{JobSpec, NewJob};
 
-    use super::super::Settings;
+    use super::super::{Op, Settings};
     use super::*;
     use crate::dice::Dice;
     use crate::disk::SimDisk;

@@ -169,6 +169,60 @@ impl Machine {
         Ok(settled)
     }
 
+    /// Takes back jobs that were leased for a call that ended before it had its answer. No worker has these tokens, so the leases
+    /// never were: no attempt is counted, and the timelines do not have them.
+    pub fn take_back(&mut self, tokens: Vec<Token>, now: Now) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.moment = now;
+        if let Err(trouble) = self.take_back_all(tokens, now) {
+            self.fail(trouble);
+        }
+    }
+
+    fn take_back_all(&mut self, tokens: Vec<Token>, now: Now) -> Step<()> {
+        for token in tokens {
+            let Ok(held) = self.held(token, now).cloned() else {
+                continue;
+            };
+            self.make_room(now)?;
+            // Without room for the record, the lease ends at its deadline.
+            if self.no_room(held.weight as usize).is_none() {
+                self.take_back_one(held, token.job, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_back_one(&mut self, held: Held, id: JobId, now: Now) -> Step<()> {
+        let mut job = self.read_spot(id.0, held.place)?;
+        self.freed(held.queue);
+        if held.cancel {
+            self.cancel_held(held, id, now);
+            return Ok(());
+        }
+        let expired = job.expires.is_some_and(|due| now.reached(due));
+        let event = if expired {
+            bury(&mut job, DeadReason::Expired, now);
+            remember(
+                &mut job.timeline,
+                Moment {
+                    at: now.wall,
+                    event: Event::Expire,
+                    by: held.worker.to_string(),
+                    note: String::new(),
+                },
+            );
+            Event::Expire
+        } else {
+            Event::Release
+        };
+        self.replace_held(event, &held, job);
+        self.notice(held.queue, id, event, now, &held.worker, "");
+        Ok(())
+    }
+
     fn failed(
         &mut self,
         job: &mut Stored,

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use auxo_core::engine::{Ask, Outcome, Settle};
-use auxo_core::job::Leased;
+use auxo_core::engine::Ask;
 use auxo_core::{Error, QueueName};
 use tokio::sync::oneshot;
 
@@ -12,7 +11,6 @@ use super::look::Look;
 use super::{Desk, NAMES, Waiter};
 use crate::confirm;
 use crate::parts::BUDGET;
-use crate::settle;
 use crate::spread::Said;
 use crate::store::Store;
 
@@ -161,7 +159,7 @@ impl Desk {
                 }
             }
         }
-        give_back(store, unwanted).await;
+        confirm::give_back(store, &unwanted).await;
     }
 
     /// A lease of a queue that is spread ended, and nobody here has a use for the room that it left: its next shard may have.
@@ -196,19 +194,4 @@ impl Desk {
             }
         }
     }
-}
-
-pub async fn give_back(store: &Arc<Store>, leased: Vec<Leased>) {
-    if leased.is_empty() {
-        return;
-    }
-    let release = |leased: Leased| Settle {
-        token: leased.token,
-        outcome: Outcome::Release {
-            priority: None,
-            delay: None,
-        },
-    };
-    // If it cannot be said now, the leases end by themselves.
-    let _ = settle::settle(store, leased.into_iter().map(release).collect()).await;
 }
