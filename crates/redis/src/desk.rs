@@ -139,9 +139,12 @@ impl Desk {
         let _ = tokio::time::timeout(FAREWELL, passing).await;
     }
 
-    /// Fails while Redis cannot be asked.
+    /// Fails while Redis cannot be asked. Whether the call that found out was done is a matter of that call alone.
     pub fn health(&self) -> Result<()> {
-        self.lock().trouble.clone().map_or(Ok(()), Err)
+        match &self.lock().trouble {
+            Some(error) if error.code() == Code::UnknownOutcome => Err(not_answering()),
+            trouble => trouble.clone().map_or(Ok(()), Err),
+        }
     }
 
     /// The shard was away when the store was opened.
@@ -227,7 +230,7 @@ impl Desk {
         };
         match answer {
             Ok(answer) => answer.unwrap_or_else(|_| Err(closed())),
-            Err(_) => Err(self.health().err().unwrap_or_else(|| silent(store))),
+            Err(_) => Err(self.lock().trouble.clone().unwrap_or_else(|| silent(store))),
         }
     }
 
@@ -296,6 +299,12 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Redis did not answer when it was last asked.
+fn not_answering() -> Error {
+    let why = "redis did not answer when it was last asked; it is tried again all the time";
+    Error::new(Code::Unavailable, why)
+}
+
 /// Redis did not answer in time.
 pub fn silent(store: &Store) -> Error {
     let timeout = auxo_core::text::duration(store.link.timeout());
@@ -310,6 +319,16 @@ pub fn closed() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_desk_remembers_of_a_failure_says_nothing_of_the_call_that_failed() {
+        let desk = Desk::new(0);
+        let lost = "the connection broke; lease may or may not have been done";
+        desk.begin_away(Error::new(Code::UnknownOutcome, lost));
+        let known = desk.health().unwrap_err();
+        assert_eq!(known.code(), Code::Unavailable);
+        assert!(!known.message().contains("lease"), "{known}");
+    }
 
     #[test]
     fn names_of_queues_that_never_were_do_not_pile_up() {

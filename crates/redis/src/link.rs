@@ -136,6 +136,10 @@ impl Call {
         self.script.effect == Effect::Grows
     }
 
+    fn writes(&self) -> bool {
+        !matches!(self.script.effect, Effect::Reads | Effect::Overdue)
+    }
+
     fn command(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command
@@ -169,19 +173,23 @@ impl Link {
     /// Runs a script on the server that has its key. One that too few replicas confirmed was done all the same, and tells
     /// what it answered.
     pub async fn run(&self, call: Call) -> Result<Done> {
-        let writes = !matches!(call.script.effect, Effect::Reads | Effect::Overdue);
         let errand = Errand {
             what: call.script.name,
             slot: Some(slot::slot(call.keys[0].as_bytes())),
             command: call.command(),
             script: Some(call.script),
-            writes,
+            writes: call.writes(),
             replicas: match self.inner.durability {
-                Durability::Replicated { replicas } if writes && !call.on_primary => Some(replicas),
+                Durability::Replicated { replicas } if self.is_replicated(&call) => Some(replicas),
                 _ => None,
             },
         };
         self.carry(errand).await
+    }
+
+    /// Whether replicas must confirm a call.
+    pub fn is_replicated(&self, call: &Call) -> bool {
+        self.replicates() && call.writes() && !call.on_primary
     }
 
     /// Runs a command that only reads on the server that has a key, or without a key on any. It may be sent more than once.

@@ -42,6 +42,7 @@ pub fn outages(store: &Store, desks: &[Arc<Desk>]) -> Vec<Outage> {
     }
     let of = |(shard, desk): (u16, &Arc<Desk>)| match desk.health() {
         Err(error) => Some(away(shard, desk, &error)),
+        Ok(()) if store.lacks_replicas(shard) => Some(unconfirmed(store, shard)),
         Ok(()) if store.is_full(shard) => Some(full(store, shard)),
         Ok(()) => None,
     };
@@ -57,6 +58,18 @@ fn away(shard: u16, desk: &Desk, error: &Error) -> Outage {
     Outage {
         part: format!("shard {shard}"),
         why: format!("{}{queues}", error.message()),
+    }
+}
+
+fn unconfirmed(store: &Store, shard: u16) -> Outage {
+    Outage {
+        part: match store.shards {
+            1 => "changes".to_owned(),
+            _ => format!("changes in shard {shard}"),
+        },
+        why: "too few replicas confirmed the last change: see that all are connected and answer; jobs can be read meanwhile, \
+              but not leased, and whether a push or an ack will last is unknown"
+            .to_owned(),
     }
 }
 

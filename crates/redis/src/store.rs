@@ -47,6 +47,8 @@ pub struct Store {
     pub closed: AtomicBool,
     /// The roots of the shards whose Redis had no memory for the last call that brought jobs in.
     full: Mutex<BTreeSet<String>>,
+    /// The roots of the shards whose last change too few replicas confirmed.
+    unconfirmed: Mutex<BTreeSet<String>>,
     /// The books of the forgotten queues of each shard, as they were last seen.
     pub forgotten: Mutex<BTreeMap<u16, Books>>,
     /// How many leases were over when Redis answered.
@@ -85,6 +87,7 @@ impl Store {
             desks: OnceLock::new(),
             closed: AtomicBool::new(false),
             full: Mutex::default(),
+            unconfirmed: Mutex::default(),
             forgotten: Mutex::default(),
             late: AtomicU64::new(0),
             repaired: AtomicU64::new(0),
@@ -140,11 +143,16 @@ impl Store {
             self.notices.ready().await;
         }
         let grows = call.grows().then(|| call.root().to_owned());
+        let is_replicated = self.link.is_replicated(&call);
+        let replicated = is_replicated.then(|| call.root().to_owned());
         let done = self.link.run(call).await;
         if let Some(root) = grows {
             self.note_memory(root, &done);
         }
         let done = done?;
+        if let Some(root) = replicated {
+            self.note_replicas(root, &done);
+        }
         if matches!(&done.answer, Value::SimpleString(text) if text == GONE) {
             if !self.gone.swap(true, Ordering::AcqRel) {
                 tracing::error!("redis: {EMPTIED}");
@@ -162,6 +170,22 @@ impl Store {
             Ok(_) => _ = full.remove(&root),
             Err(_) => {}
         }
+    }
+
+    /// Notes whether enough replicas confirmed a change.
+    fn note_replicas(&self, root: String, done: &Done) {
+        let mut unconfirmed = self.unconfirmed.lock().expect("unconfirmed");
+        match done.unconfirmed {
+            Some(_) => _ = unconfirmed.insert(root),
+            None => _ = unconfirmed.remove(&root),
+        }
+    }
+
+    /// Whether too few replicas of a shard confirmed its last change.
+    pub fn lacks_replicas(&self, shard: u16) -> bool {
+        let root = self.keys.part(shard, "META");
+        let unconfirmed = self.unconfirmed.lock().expect("unconfirmed");
+        unconfirmed.contains(&root)
     }
 
     /// Whether the Redis of a shard had no memory for the last jobs.

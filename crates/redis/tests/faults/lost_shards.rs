@@ -86,6 +86,18 @@ async fn a_spread_queue_gives_what_it_has_in_time_though_a_node_hangs() {
     let (cluster, engine) = spread().await;
     cluster.servers[1].pause();
     take(&engine).await;
+    // When its shards are known to be away, a call does not ask them, but says what is remembered of them.
+    let mut said = String::new();
+    for _ in 0..30 {
+        let nothing = engine.lease(asking(&[named("q")], 1, Duration::ZERO)).await;
+        said = nothing.unwrap_err().to_string();
+        if said.contains("when it was last asked") {
+            break;
+        }
+        let waiting = engine.lease(asking(&[named("q")], 1, secs(1))).await;
+        assert!(waiting.is_err(), "{waiting:?}");
+    }
+    assert!(said.contains("when it was last asked"), "{said}");
     cluster.servers[1].resume();
 }
 

@@ -95,6 +95,29 @@ async fn a_lease_that_too_few_replicas_confirmed_never_was() {
     assert_eq!(engine.audit().await.unwrap().problems, Vec::<String>::new());
 }
 
+/// No worker waits at this process, so no lease finds out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_that_too_few_replicas_confirmed_shows_in_the_health() {
+    let (primary, replicas) = tokio::task::block_in_place(|| servers(1));
+    let engine = open(&primary.url(REPLICATED)).await;
+    push(&engine, 1).await;
+    assert_eq!(engine.outages(), []);
+    replicas[0].pause();
+    let job = NewJob {
+        queue: named("q"),
+        spec: plain(),
+    };
+    let pushed = engine.push(vec![job]).await;
+    let refused = pushed.and_then(|mut all| all.remove(0)).unwrap_err();
+    assert_eq!(refused.code(), Code::UnknownOutcome, "{refused}");
+    let parts = engine.outages().into_iter().map(|outage| outage.part);
+    assert_eq!(parts.collect::<Vec<_>>(), ["changes"]);
+    replicas[0].resume();
+    tokio::task::block_in_place(|| primary.wait_for_replicas(1));
+    push(&engine, 1).await;
+    assert_eq!(engine.outages(), []);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_confirmed_lease_counts_as_any_other() {
     let (primary, _replicas) = tokio::task::block_in_place(|| servers(1));
