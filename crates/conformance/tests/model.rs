@@ -42,6 +42,7 @@ fn every_case_is_in_the_list() {
         ("settle", include_str!("../src/suite/settle.rs")),
         ("steady", include_str!("../src/suite/steady.rs")),
         ("topics", include_str!("../src/suite/topics.rs")),
+        ("unseen", include_str!("../src/suite/unseen.rs")),
         ("urgent", include_str!("../src/suite/urgent.rs")),
         ("waiting", include_str!("../src/suite/waiting.rs")),
     ];

@@ -108,7 +108,7 @@ impl Machine {
         for _ in 0..r.u32()? {
             let (number, queue) = (r.u32()?, decode_queue(r)?);
             self.by_name.insert(queue.name.clone(), number);
-            queues.push((number, queue));
+            queues.push((number, Box::new(queue)));
         }
         self.queues = Queues::load(queues)?;
         for _ in 0..r.u32()? {
@@ -308,7 +308,7 @@ mod tests {
         let mut machine = machine();
         let name = QueueName::new("q").expect("a name");
         let queue = Queue::new(name, QueueConfig::default());
-        machine.queues = Queues::load(vec![(7, queue)]).expect("a queue");
+        machine.queues = Queues::load(vec![(7, Box::new(queue))]).expect("a queue");
         let mut body = machine.encode_checkpoint(&[]);
         // Position, last id, counter, stamp, seven books, the count of queues.
         let at = 8 + 3 * 8 + 7 * 8 + 4;

@@ -81,7 +81,7 @@ impl Queues {
     }
 
     /// The queues of a checkpoint, by rising numbers below [`MOST_QUEUES`]; `None` if they are not.
-    pub fn load(numbered: Vec<(u32, Queue)>) -> Option<Queues> {
+    pub fn load(numbered: Vec<(u32, Box<Queue>)>) -> Option<Queues> {
         let mut slots: Vec<Option<Box<Queue>>> = Vec::new();
         for (number, queue) in numbered {
             let place = number as usize;
@@ -89,7 +89,7 @@ impl Queues {
                 return None;
             }
             slots.resize_with(place, || None);
-            slots.push(Some(Box::new(queue)));
+            slots.push(Some(queue));
         }
         // One by one, the numbers of a store that once had many queues would take longer than all the rest.
         let all = 0..slots.len() as u32;
@@ -389,14 +389,15 @@ mod tests {
 
     #[test]
     fn queues_are_loaded_where_they_were() {
-        let queue = |name: &str| Queue::new(QueueName::new(name).unwrap(), QueueConfig::default());
+        let new = |name: &str| Queue::new(QueueName::new(name).unwrap(), QueueConfig::default());
+        let queue = |name: &str| Box::new(new(name));
         let mut queues = Queues::load(vec![(0, queue("a")), (5, queue("f"))]).unwrap();
         assert_eq!((queues.len(), queues.vacant()), (2, 1));
         let names = queues.iter_mut().map(|queue| queue.name.to_string());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "f"]);
         for number in [1, 2, 3, 4, 6] {
             assert_eq!(queues.vacant(), number);
-            queues.insert(number, queue("new"));
+            queues.insert(number, new("new"));
         }
         assert!(Queues::load(vec![(5, queue("f")), (5, queue("g"))]).is_none());
         assert!(Queues::load(vec![(5, queue("f")), (0, queue("a"))]).is_none());
