@@ -1,4 +1,4 @@
-// Pushes, reserves, releases, buries and deletes with a package for beanstalkd's protocol: node beanstalkd-packages.js PACKAGE QUEUE
+// Pushes, reserves, releases, touches, buries and deletes with a package for beanstalkd's protocol: node beanstalkd-packages.js PACKAGE QUEUE
 import assert from "node:assert/strict";
 
 // Each package by the same few calls. Options are priority, delay and time to run, in the order of the protocol.
@@ -14,6 +14,7 @@ const PACKAGES = {
         return { id, text: payload.toString() };
       },
       release: (id) => client.release(id, { priority: 0, delay: 0 }),
+      touch: (id) => client.touch(id),
       bury: (id) => client.bury(id, 0),
       delete: (id) => client.delete(id),
       close: () => client.quit(),
@@ -34,6 +35,7 @@ const PACKAGES = {
         return { id, text: payload };
       },
       release: (id) => client.release(id, 0, 0).then(done),
+      touch: (id) => client.touch(id).then(done),
       bury: (id) => client.bury(id, 0).then(done),
       delete: (id) => client.delete(id).then(done),
       close: () => client.disconnect(),
@@ -51,6 +53,7 @@ const PACKAGES = {
         return { id, text: payload.toString() };
       },
       release: (id) => client.release(id, 0, 0),
+      touch: (id) => client.touch(id),
       bury: (id) => client.bury(id, 0),
       delete: (id) => client.delete(id),
       close: () => client.quit(),
@@ -88,6 +91,7 @@ try {
   const never = await reserved("never");
   await client.bury(never);
   const done = await reserved("done");
+  await client.touch(done);
   await client.delete(done);
   assert.deepEqual([again, never, done], ids);
   await client.close();

@@ -203,6 +203,12 @@ fn store_hint(message: &str) -> Option<&'static str> {
         () if says("cannot do it now: NOREPLICAS") => {
             "that primary misses replicas (min-replicas-to-write): start them again, or ask for fewer"
         }
+        () if says("replicas confirmed it") => {
+            "see INFO replication on the primary, and the log of the replica that lags or is missing"
+        }
+        () if says("when the lease was over") => {
+            "see why that Redis is slow, or lease for longer: --ttr"
+        }
         () if says("cannot do it now: MISCONF") => {
             "that Redis cannot write to its disk: its log says why"
         }
@@ -259,6 +265,18 @@ mod tests {
                 Code::UnknownOutcome,
                 "http://x did not answer like an Auxo server, but with status 501",
                 "--server URL",
+                true,
+            ),
+            (
+                Code::Unavailable,
+                "no job was leased: only 0 of 1 replicas confirmed it within 5s",
+                "INFO replication",
+                true,
+            ),
+            (
+                Code::Unavailable,
+                "redis answered only when the lease was over; no job was leased",
+                "--ttr",
                 true,
             ),
             (

@@ -619,7 +619,7 @@ mod tests {
     use auxo_core::clock::{Clock, ManualClock};
     use auxo_core::engine::Change;
     use auxo_core::queue::{QueueConfig, Rate};
-    use auxo_core::{JobSpec, NewJob};
+    use auxo_core::{JobSpec, NewJob, Timestamp};
 
     use super::super::{Op, Settings};
     use super::*;
@@ -760,15 +760,18 @@ mod tests {
             machine.apply(0, Op::Push(vec![job; 500]), start);
             let mut lent = 0;
             for passed in 0..100 {
-                // A part of each millisecond is over, as it nearly always is.
-                let steady = start.steady.plus(Duration::from_millis(passed));
-                let now = Now {
-                    steady,
-                    wall: steady,
-                    ceiling: steady.plus(Duration::from_millis(1)),
-                };
-                lent += drain(&mut machine, now);
-                assert_eq!(lent, 10 + passed, "{ttr:?}");
+                // Of clients that call at once, one has read the clock before another whose call comes first.
+                for behind in [0, 1, 0] {
+                    let steady = Timestamp(start.steady.0 + passed - behind);
+                    // A part of each millisecond is over, as it nearly always is.
+                    let now = Now {
+                        steady,
+                        wall: steady,
+                        ceiling: steady.plus(Duration::from_millis(1)),
+                    };
+                    lent += drain(&mut machine, now);
+                    assert_eq!(lent, 10 + passed, "{ttr:?}");
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A queue's rate with 32 clients of four processes, over a clean restart and a `kill -9` of Redis, by Redis' own lease times.
 //!
-//! `scripts/prove rates` takes longer.
+//! `scripts/prove redis-rates` takes longer.
 
 use std::sync::Arc;
 
