@@ -34,7 +34,7 @@ use crate::owner::{Owner, directory};
 /// Ids that are named in a line. Of more than that only their number is.
 const MOST_IDS: usize = 100;
 
-/// Space that is set aside behind the last line: 1 MiB, enough for 2,000 calls on a full disk.
+/// Space that is set aside behind the last line, 1 MiB. Half of it is always left: enough for 1,000 calls that name few jobs.
 const RESERVE: u64 = 1 << 20;
 
 /// The audit log. Clones write to the same file.

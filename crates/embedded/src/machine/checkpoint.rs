@@ -6,7 +6,7 @@ use auxo_core::time::Timestamp;
 use auxo_core::{JobId, QueueName};
 use hashbrown::HashMap;
 
-use super::queue::{Lined, Queue, Queues};
+use super::queue::{Lined, Queue};
 use super::{Held, Machine};
 use crate::bits::Bits;
 use crate::codec::{Reader, Writer};
@@ -104,13 +104,12 @@ impl Machine {
         self.counter = r.u64()?;
         self.stamp = r.time()?;
         self.forgotten = decode_books(r)?;
-        let mut queues = Vec::new();
         for _ in 0..r.u32()? {
             let (number, queue) = (r.u32()?, decode_queue(r)?);
             self.by_name.insert(queue.name.clone(), number);
-            queues.push((number, Box::new(queue)));
+            self.queues.load(number, queue)?;
         }
-        self.queues = Queues::load(queues)?;
+        self.queues.note_free();
         for _ in 0..r.u32()? {
             let subscription = record::decode_subscription(r)?;
             self.absorb_subscribe(subscription);
@@ -308,7 +307,8 @@ mod tests {
         let mut machine = machine();
         let name = QueueName::new("q").expect("a name");
         let queue = Queue::new(name, QueueConfig::default());
-        machine.queues = Queues::load(vec![(7, Box::new(queue))]).expect("a queue");
+        machine.queues.load(7, queue).expect("a queue");
+        machine.queues.note_free();
         let mut body = machine.encode_checkpoint(&[]);
         // Position, last id, counter, stamp, seven books, the count of queues.
         let at = 8 + 3 * 8 + 7 * 8 + 4;

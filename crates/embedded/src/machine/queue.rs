@@ -80,24 +80,23 @@ impl Queues {
         first.unwrap_or(self.slots.len() as u32)
     }
 
-    /// The queues of a checkpoint, by rising numbers below [`MOST_QUEUES`]; `None` if they are not.
-    pub fn load(numbered: Vec<(u32, Box<Queue>)>) -> Option<Queues> {
-        let mut slots: Vec<Option<Box<Queue>>> = Vec::new();
-        for (number, queue) in numbered {
-            let place = number as usize;
-            if place < slots.len() || number >= MOST_QUEUES {
-                return None;
-            }
-            slots.resize_with(place, || None);
-            slots.push(Some(queue));
+    /// Takes in the next queue of a checkpoint. `None` if the numbers do not rise, or one is not below [`MOST_QUEUES`].
+    pub fn load(&mut self, number: u32, queue: Queue) -> Option<()> {
+        let place = number as usize;
+        if place < self.slots.len() || number >= MOST_QUEUES {
+            return None;
         }
-        // One by one, the numbers of a store that once had many queues would take longer than all the rest.
-        let all = 0..slots.len() as u32;
-        let free = all.filter(|number| slots[*number as usize].is_none());
-        Some(Queues {
-            free: free.collect(),
-            slots,
-        })
+        self.slots.resize_with(place, || None);
+        self.slots.push(Some(Box::new(queue)));
+        Some(())
+    }
+
+    /// Notes the numbers that are free once all queues of a checkpoint are loaded: one by one, those of a store that once had
+    /// many queues would take longer than all the rest.
+    pub fn note_free(&mut self) {
+        let all = 0..self.slots.len() as u32;
+        let is_free = |number: &u32| self.slots[*number as usize].is_none();
+        self.free = all.filter(is_free).collect();
     }
 
     /// Puts a new queue where [`Queues::vacant`] says.
@@ -389,17 +388,17 @@ mod tests {
 
     #[test]
     fn queues_are_loaded_where_they_were() {
-        let new = |name: &str| Queue::new(QueueName::new(name).unwrap(), QueueConfig::default());
-        let queue = |name: &str| Box::new(new(name));
-        let mut queues = Queues::load(vec![(0, queue("a")), (5, queue("f"))]).unwrap();
+        let queue = |name: &str| Queue::new(QueueName::new(name).unwrap(), QueueConfig::default());
+        let mut queues = Queues::default();
+        assert!(queues.load(0, queue("a")).is_some() && queues.load(5, queue("f")).is_some());
+        assert!(queues.load(5, queue("g")).is_none() && queues.load(0, queue("g")).is_none());
+        queues.note_free();
         assert_eq!((queues.len(), queues.vacant()), (2, 1));
         let names = queues.iter_mut().map(|queue| queue.name.to_string());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "f"]);
         for number in [1, 2, 3, 4, 6] {
             assert_eq!(queues.vacant(), number);
-            queues.insert(number, new("new"));
+            queues.insert(number, queue("new"));
         }
-        assert!(Queues::load(vec![(5, queue("f")), (5, queue("g"))]).is_none());
-        assert!(Queues::load(vec![(5, queue("f")), (0, queue("a"))]).is_none());
     }
 }

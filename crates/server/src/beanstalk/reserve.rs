@@ -80,7 +80,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reserves this very job, if nobody has it. If it is delayed or buried, or its tube paused, that is an operator's move.
+    /// Reserves this very job, unless another client has it. If its tube would not hand it out now, that is an operator's move.
     pub(super) async fn reserve_job(&mut self, id: u64) -> io::Result<Result<Reply>> {
         self.consumes();
         let id = JobId(id);
