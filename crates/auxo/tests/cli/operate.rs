@@ -1,5 +1,10 @@
 //! An operator's moves: steering jobs, pausing, limiting and purging queues, and the audit.
 
+use std::sync::Arc;
+
+use auxo::{Auxo, Options};
+use auxo_embedded::Embedded;
+
 use crate::shell::Shell;
 
 both! {
@@ -270,4 +275,35 @@ fn a_deleted_job_is_called_deleted(shell: &Shell) {
     assert_eq!(shell.ok(&["delete", &id]), format!("{id} deleted\n"));
     let id = shell.push(&["mail", "x"]);
     assert_eq!(shell.ok(&["cancel", &id]), format!("{id} cancelled\n"));
+}
+
+#[test]
+fn what_forgotten_queues_did_has_a_line_of_its_own() {
+    let shell = Shell::new();
+    // Only one queue has room: the second takes the place of the first, which has nothing left.
+    let options = Options {
+        max_queues: 1,
+        ..Options::default()
+    };
+    let engine = Embedded::open(shell.data(), options).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        let auxo = Auxo::with_engine(Arc::new(engine));
+        auxo.queue("old").unwrap().push(&1).await.unwrap();
+        let lease = auxo.lease(["old"]).one().await.unwrap().unwrap();
+        lease.ack().await.unwrap();
+        auxo.queue("new").unwrap().push(&2).await.unwrap();
+        auxo.close().await.unwrap();
+    });
+    let line = |verb: &str| {
+        let table = shell.ok(&[verb]);
+        let line = table.lines().find(|line| line.starts_with("(forgotten)"));
+        let line = line.unwrap_or_else(|| panic!("{table}"));
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        words[1..].join(" ")
+    };
+    // Ready, scheduled, leased, dead, done.
+    assert_eq!(line("queues"), "0 0 0 0 1");
+    // Accepted, live, done, dead, expired, cancelled, deleted.
+    assert_eq!(line("audit"), "1 0 1 0 0 0 0");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auxo_core::engine::{Ask, Change, Pick};
 use auxo_core::schedule::{Missed, Rhythm, Schedule};
-use auxo_core::{JobSpec, NewJob, QueueName, SystemClock, Timestamp};
+use auxo_core::{JobSpec, NewJob, QueueName, SystemClock, Timestamp, When};
 use auxo_proto::v1;
 use auxo_proto::v1::events_client::EventsClient;
 use auxo_proto::v1::jobs_client::JobsClient;
@@ -807,6 +807,68 @@ async fn every_call_that_operates_is_written_down_and_no_other_is() {
             assert!(asked["what"].is_string() && asked["at"].is_string());
             assert_eq!(asked["move"], ended["move"]);
             assert_eq!(ended["outcome"] == "done", answer.is_ok(), "{ended}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_by_id_of_what_is_held_back_needs_operate_and_is_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.jsonl");
+    let trail = Trail::open(&path).unwrap();
+    let guarded = Guarded::with(|settings| settings.trail = trail).await;
+    let worker = guarded.token(&["lease:mail"]);
+    let operator = guarded.token(&["lease:mail", "operate:mail"]);
+    let scheduled = NewJob {
+        queue: QueueName::new("mail").unwrap(),
+        spec: JobSpec {
+            when: When::After(Duration::from_secs(3600)),
+            ..JobSpec::default()
+        },
+    };
+    let pushed = guarded.bench.service.push(vec![scheduled]).await;
+    let id = pushed.unwrap().remove(0).unwrap().id.0;
+    let lease = async |token: &str| {
+        let request = v1::LeaseRequest {
+            job: Some(id),
+            ..v1::LeaseRequest::default()
+        };
+        guarded.bench.workers().lease(with(token, request)).await
+    };
+    let refused = lease(&worker).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert!(refused.message().contains("operate:mail"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    let leased = lease(&operator).await.unwrap().into_inner();
+    assert_eq!(leased.jobs[0].job.as_ref().unwrap().id, id);
+    let written = std::fs::read_to_string(&path).unwrap();
+    let lines = written
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    assert_eq!(lines.len(), 2, "{written}");
+    assert_eq!(
+        (&lines[0]["what"], &lines[1]["moved"]),
+        (&"lease".into(), &1.into())
+    );
+}
+
+#[tokio::test]
+async fn a_token_for_some_queues_makes_no_more_of_them_than_its_share() {
+    let guarded = Guarded::with(|settings| settings.queue_share = 2).await;
+    let token = guarded.token(&["push:a.*"]);
+    for (queue, made) in [("a.1", true), ("a.2", true), ("a.3", false), ("a.1", true)] {
+        let request = v1::PushRequest {
+            jobs: vec![job(queue, "x")],
+        };
+        let answer = guarded.bench.jobs().push(with(&token, request)).await;
+        let result = answer.unwrap().into_inner().results.remove(0);
+        match result.result.unwrap() {
+            v1::push_result::Result::Ok(_) => assert!(made, "{queue}"),
+            v1::push_result::Result::Error(error) => {
+                assert!(!made, "{queue}: {error:?}");
+                assert!(error.message.contains("share of 2 queues"), "{error:?}");
+            }
         }
     }
 }

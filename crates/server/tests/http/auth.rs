@@ -590,8 +590,16 @@ async fn with_a_token_any_name_will_do() {
 }
 
 #[tokio::test]
-async fn a_lease_by_id_of_what_is_held_back_needs_operate() {
-    let guarded = Guarded::start().await;
+async fn a_lease_by_id_of_what_is_held_back_needs_operate_and_is_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.jsonl");
+    let trail = Trail::open(&path).unwrap();
+    let written_down = |settings: &mut Settings| settings.trail = trail;
+    let guarded = Guarded::adjusted(Patience::default(), written_down).await;
+    let leases = || {
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.matches(r#""what":"lease""#).count()
+    };
     let admin = guarded.token(&["admin:*"]);
     let worker = guarded.token(&["lease:mail", "push:mail"]);
     let operator = guarded.token(&["lease:mail", "operate:mail"]);
@@ -616,10 +624,12 @@ async fn a_lease_by_id_of_what_is_held_back_needs_operate() {
     assert_eq!(guarded.call(&admin, "PUT", path, limit).await.status, 200);
     let second = pushed("{}").await;
     lease(&worker, &second).await.problem(403, "forbidden");
+    assert_eq!(leases(), 0);
     for id in [&scheduled, &second] {
         let leased = lease(&operator, id).await;
         assert_eq!(leased.json()["jobs"][0]["id"], **id);
     }
+    assert_eq!(leases(), 2);
     // Nothing can be learned of a job that is there for others only.
     let elsewhere = guarded.token(&["lease:other"]);
     assert_eq!(lease(&elsewhere, &second).await.json()["jobs"], json!([]));
