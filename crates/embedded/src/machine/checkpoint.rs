@@ -317,7 +317,7 @@ mod tests {
         body
     }
 
-    /// Found by fuzzing: to make room for such a number took seconds and hundreds of megabytes.
+    /// Found by fuzzing: to make room for a number of half a million took from half a second to three.
     #[test]
     fn a_checkpoint_with_a_queue_number_that_no_store_has_is_refused() {
         for (number, read) in [(7, true), (MOST_QUEUES - 1, true), (MOST_QUEUES, false)] {
