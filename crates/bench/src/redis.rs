@@ -203,10 +203,11 @@ pub fn run_neighbour(plan: &Plan) -> Result<()> {
                 auxo::beside_a_neighbour(ground, far, spec)
             }))
         };
+        let control = Some(Side::new("a script that counts", neighbour::control));
         vec![Line::new(
             format!("a neighbour's PING while {far} jobs are pushed and worked off"),
             NEIGHBOUR,
-            neighbour::KINDS.map(side),
+            neighbour::KINDS.map(side).into_iter().chain([control]),
         )]
     })
 }

@@ -167,22 +167,21 @@ impl Ground {
         })
     }
 
-    /// How long the longest script took, of those that were noted.
-    pub fn longest_script(&self) -> Result<Duration> {
+    /// How many seconds each script took that the slow log has.
+    pub fn slow_scripts(&self) -> Result<Vec<f64>> {
         let entries: Vec<Vec<Value>> = self.block_on(async {
             let mut redis = self.connect().await?;
             let mut get = redis::cmd("SLOWLOG");
             Ok(get.arg("GET").arg(-1).query_async(&mut redis).await?)
         })?;
-        let script = |entry: &Vec<Value>| match (entry.get(2)?, entry.get(3)?) {
+        let seconds = |entry: &Vec<Value>| match (entry.get(2)?, entry.get(3)?) {
             (Value::Int(micros), Value::Array(command)) => {
                 let name = Value::BulkString(b"EVALSHA".to_vec());
-                (command.first() == Some(&name)).then_some(*micros as u64)
+                (command.first() == Some(&name)).then_some(*micros as f64 / 1e6)
             }
             _ => None,
         };
-        let micros = entries.iter().filter_map(script).max();
-        Ok(Duration::from_micros(micros.unwrap_or_default()))
+        Ok(entries.iter().filter_map(seconds).collect())
     }
 
     /// User and system time of the server so far, in steps of a hundredth of a second.

@@ -14,8 +14,16 @@ pub const TIMES: &[&str] = &["p50 ms", "p99 ms", "max ms", "early"];
 /// What sides of memory print.
 pub const MEMORY: &[&str] = &["bytes/job"];
 
-/// What sides that have a neighbour print: how long it waited for the answers to its PINGs, and the longest script.
-pub const NEIGHBOUR: &[&str] = &["p50 ms", "p99 ms", "max ms", "script ms", "jobs/s"];
+/// What sides that have a neighbour print: how long its PINGs took, and how long the scripts took that the slow log has.
+pub const NEIGHBOUR: &[&str] = &[
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+    "script p50 ms",
+    "script p99 ms",
+    "script max ms",
+    "jobs/s",
+];
 /// What sides of rest print.
 pub const COMMANDS: &[&str] = &["commands/s"];
 

@@ -1,4 +1,7 @@
-//! Another client of the same Redis, which only wants to be answered soon; and Redis' own measure of the longest script.
+//! Another client of the same Redis, which only wants to be answered soon; and Redis' own measure of each script.
+//!
+//! [`control`] runs a script that only counts. How much longer its longest run is than its median is the machine's doing, so the other
+//! sides' longest scripts are read beside it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -20,6 +23,10 @@ use crate::drive::PAYLOAD;
 const PACE: Duration = Duration::from_millis(1);
 /// Scripts that take less are not told apart, in microseconds.
 const SHORT: &str = "500";
+/// How often the control runs its script.
+const CONTROL_RUNS: usize = 10_000;
+/// How far it counts: about as long as a script of ours may take.
+const CONTROL_STEPS: u32 = 150_000;
 
 /// Makes the job of a number.
 pub type Spec = fn(usize) -> JobSpec;
@@ -81,10 +88,27 @@ impl Neighbour<'_> {
         let times = self.asking.join().map_err(|_| "the neighbour is gone")??;
         let mut figures = spread(times);
         figures.truncate(3);
-        figures.push(self.ground.longest_script()?.as_secs_f64() * 1e3);
+        figures.extend(&spread(self.ground.slow_scripts()?)[..3]);
         figures.push(rate);
         Ok(figures)
     }
+}
+
+/// Runs a script as often as [`CONTROL_RUNS`] that touches no key.
+pub fn control(ground: &Ground) -> Result<Figures> {
+    let neighbour = Neighbour::start(ground)?;
+    ground.block_on(async {
+        let mut redis = ground.connect().await?;
+        let script = redis::Script::new(
+            "local sum = 0 for number = 1, tonumber(ARGV[1]) do sum = sum + number end return sum",
+        );
+        for _ in 0..CONTROL_RUNS {
+            let mut run = script.prepare_invoke();
+            let _: u64 = run.arg(CONTROL_STEPS).invoke_async(&mut redis).await?;
+        }
+        Ok(())
+    })?;
+    neighbour.stop(0.0)
 }
 
 /// The seconds that each PING took.
