@@ -43,6 +43,10 @@ impl ClusterSet {
                 first + share - 1
             };
             let (first, last) = (first.to_string(), last.to_string());
+            // Servers that begin with the same epoch raise it until all differ. A primary whose epoch rises while one of its slots moves
+            // takes the slot back in the eyes of the others, and the servers never agree again.
+            let epoch = (number + 1).to_string();
+            server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
             server.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
             let port = server.port().to_string();
             servers[0].ask(&["CLUSTER", "MEET", "127.0.0.1", &port]);
@@ -126,11 +130,13 @@ impl ClusterSet {
             server.ask(&["CLUSTER", "SETSLOT", &number, "NODE", &owner_id]);
         }
         // Redis does not wait for this, and may then believe an old message more than a new owner, and drop the slot's keys.
-        wait("all servers have heard of it", || {
-            let mut views = self.servers.iter().map(view);
-            let first = views.next();
-            views.all(|view| Some(view) == first)
-        });
+        wait("all servers have heard of it", || self.views_are_equal());
+    }
+
+    fn views_are_equal(&self) -> bool {
+        let mut views = self.servers.iter().map(view);
+        let first = views.next();
+        views.all(|view| Some(view) == first)
     }
 
     /// Waits until all servers say that all slots are served, by the same servers.
@@ -142,7 +148,7 @@ impl ClusterSet {
                 info.contains("cluster_state:ok")
                     && info.contains("cluster_slots_assigned:16384")
                     && info.contains(&format!("cluster_known_nodes:{}", self.servers.len()))
-            })
+            }) && self.views_are_equal()
         });
     }
 }
