@@ -31,18 +31,40 @@ pub mod unseen;
 pub mod urgent;
 pub mod waiting;
 
+use std::pin::Pin;
+
 use crate::bench::{Bench, run};
 
-/// Runs one case on a new engine, and audits what it leaves behind.
+/// A case of the list. Boxed, so that all cases are compiled once, in this crate, and not in each crate that tests an engine.
+pub type Case = for<'a> fn(&'a Bench) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Runs one case of the list on a new engine, and audits what it leaves behind.
+pub fn run_listed(make: impl AsyncFn() -> Bench, case: Case) {
+    run_boxed(Box::pin(make()), case);
+}
+
+fn run_boxed(bench: Pin<Box<dyn Future<Output = Bench> + '_>>, case: Case) {
+    run(async {
+        let bench = bench.await;
+        case(&bench).await;
+        check_books(&bench).await;
+    });
+}
+
+/// The same for a case of an engine's own.
 pub fn run_case(make: impl AsyncFn() -> Bench, case: impl AsyncFn(&Bench)) {
     run(async {
         let bench = make().await;
         case(&bench).await;
-        // A case may have closed the engine; those that reopen it look at the books themselves.
-        if bench.engine.health().is_ok() {
-            bench.check_books().await;
-        }
+        check_books(&bench).await;
     });
+}
+
+async fn check_books(bench: &Bench) {
+    // A case may have closed the engine; those that reopen it look at the books themselves.
+    if bench.engine.health().is_ok() {
+        bench.check_books().await;
+    }
 }
 
 /// Expands to one test per case.
@@ -472,7 +494,7 @@ macro_rules! tests {
             $(
                 #[test]
                 fn $case() {
-                    $crate::suite::run_case(super::$make, $crate::suite::$theme::$case);
+                    $crate::suite::run_listed(super::$make, $crate::suite::boxed::$theme::$case);
                 }
             )*
         })*
@@ -487,10 +509,40 @@ macro_rules! each {
         $($(
             let name = concat!(stringify!($theme), "::", stringify!($case));
             println!("{name}");
-            let run = || $crate::suite::run_case(&$make, $crate::suite::$theme::$case);
+            let run = || $crate::suite::run_listed(&$make, $crate::suite::boxed::$theme::$case);
             if !$but.iter().any(|but| name.starts_with(but)) && std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
                 $failed.push(name);
             }
         )*)*
     };
+}
+
+/// A function for each case of a list that answers with a boxed future, in a module per theme.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! boxes {
+    ($_none:ident; $($theme:ident { $($case:ident)* })*) => {
+        $(pub mod $theme {
+            use std::pin::Pin;
+
+            use $crate::bench::Bench;
+
+            $(
+                pub fn $case(bench: &Bench) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+                    Box::pin($crate::suite::$theme::$case(bench))
+                }
+            )*
+        })*
+    };
+}
+
+/// Every case, boxed.
+#[allow(missing_docs, reason = "the cases say what they are about")]
+#[doc(hidden)]
+pub mod boxed {
+    crate::all! { boxes none }
+    crate::more! { boxes none steady }
+    crate::more! { boxes none together }
+    crate::more! { boxes none direct }
+    crate::more! { boxes none restarts }
 }
