@@ -23,7 +23,14 @@ const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The counts.
 #[derive(Default)]
-pub struct Failures(Mutex<HashMap<IpAddr, Seen>>);
+pub struct Failures(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    by_address: HashMap<IpAddr, Seen>,
+    /// When the counts were last cleared of old ones: once in a [`WINDOW`] is enough, and a flood of addresses costs no more than that.
+    cleared: Timestamp,
+}
 
 struct Seen {
     since: Timestamp,
@@ -33,15 +40,12 @@ struct Seen {
 impl Failures {
     /// Counts a wrong token. True as long as the address has not shown too many.
     pub fn note(&self, address: IpAddr, now: Timestamp) -> bool {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = network(address);
-        if all.len() >= MOST && !all.contains_key(&key) {
-            all.retain(|_, seen| seen.is_recent(now));
-            if all.len() >= MOST {
-                key = OTHERS;
-            }
+        if !counts.has_room_for(key, now) {
+            key = OTHERS;
         }
-        let seen = all.entry(key).or_insert(Seen {
+        let seen = counts.by_address.entry(key).or_insert(Seen {
             since: now,
             count: 0,
         });
@@ -53,6 +57,20 @@ impl Failures {
         }
         seen.count = seen.count.saturating_add(1);
         seen.count <= ALLOWED
+    }
+}
+
+impl Counts {
+    /// Whether this address has a count of its own, or can have one.
+    fn has_room_for(&mut self, key: IpAddr, now: Timestamp) -> bool {
+        if self.by_address.len() < MOST || self.by_address.contains_key(&key) {
+            return true;
+        }
+        if now.since(self.cleared) >= WINDOW {
+            self.by_address.retain(|_, seen| seen.is_recent(now));
+            self.cleared = now;
+        }
+        self.by_address.len() < MOST
     }
 }
 
@@ -115,11 +133,11 @@ mod tests {
         let allowed = (0..100_000)
             .filter(|n| failures.note(address(*n), now))
             .count();
-        assert_eq!(failures.0.lock().unwrap().len(), MOST + 1);
+        assert_eq!(failures.0.lock().unwrap().by_address.len(), MOST + 1);
         assert_eq!(allowed, MOST + ALLOWED as usize);
         // After a minute there is room again.
         let later = Timestamp(60_000);
         assert!(failures.note(address(7_000_000), later));
-        assert_eq!(failures.0.lock().unwrap().len(), 1);
+        assert_eq!(failures.0.lock().unwrap().by_address.len(), 1);
     }
 }
