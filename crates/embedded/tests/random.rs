@@ -7,7 +7,7 @@ mod store;
 use auxo_conformance::{bench, random, rounds};
 
 /// How many seeds each of the four parts tries, and how many steps each seed takes.
-const SEEDS: u64 = 15;
+const SEEDS: u64 = 6;
 const STEPS: usize = 10_000;
 
 fn agree(part: u64) {

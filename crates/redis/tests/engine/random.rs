@@ -4,7 +4,7 @@
 
 use auxo_conformance::{Bench, bench, random, rounds};
 
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 4;
 const STEPS: usize = 1000;
 
 #[test]
