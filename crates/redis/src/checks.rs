@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn the_commands_are_those_that_the_documented_user_may_call() {
-        let words = crate::link::tests::servers::user::documented("auxo");
+        let words = auxo_harness::redis::user::documented("auxo");
         let allowed = words.iter().filter_map(|word| word.strip_prefix('+'));
         let mut allowed: Vec<&str> = allowed
             .map(|word| word.split('|').next().unwrap())

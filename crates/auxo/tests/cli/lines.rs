@@ -4,9 +4,9 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::command::auxo;
 use crate::shell::{Shell, text};
-use crate::started::Started;
+use auxo_harness::command::auxo;
+use auxo_harness::started::Started;
 
 fn payloads(shell: &Shell) -> Vec<Value> {
     let jobs = shell.json(&["jobs", "--queue", "q", "--all"]);

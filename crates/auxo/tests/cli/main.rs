@@ -4,8 +4,6 @@
 #[macro_use]
 mod shell;
 
-#[path = "../common/command.rs"]
-mod command;
 mod follow;
 mod jobs;
 mod lines;
@@ -15,15 +13,8 @@ mod migrate;
 mod operate;
 mod salvage;
 mod serve;
-#[path = "../common/server.rs"]
-mod server;
-#[path = "../../../redis/tests/servers/mod.rs"]
-mod servers;
 mod settle;
 mod snapshots;
-#[allow(dead_code, reason = "the tests of faults use the rest")]
-#[path = "../common/started.rs"]
-mod started;
 mod store;
 mod topics;
 mod usage;

@@ -6,9 +6,9 @@ use auxo::core::engine::Change;
 use auxo::core::passage::{Adoption, Departure, Step};
 use auxo::{Auxo, QueueName};
 
-use crate::command::{Ran, auxo, finish};
-use crate::servers::Single;
 use crate::shell::{Shell, bare};
+use auxo_harness::command::{Ran, auxo, finish};
+use auxo_harness::redis::Single;
 
 fn migrate(from: &str, to: &str, more: &[&str]) -> Ran {
     let mut command = auxo();
@@ -141,7 +141,7 @@ fn a_queue_of_a_running_server_moves_alone_and_waits_for_its_workers() {
         let mut command = auxo();
         command.args(["migrate", "--from", shell.url(), "--to", to]);
         command.args(["--queue", "mail"]);
-        crate::started::Started::new(command)
+        auxo_harness::started::Started::new(command)
     };
     running.says("mail: waiting for the end of 1 lease at the source");
     let refused = shell.run(&["lease", "mail"]);

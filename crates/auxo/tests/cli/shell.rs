@@ -6,9 +6,9 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{Ran, auxo, finish};
-use crate::server::Server;
-use crate::started::Started;
+use auxo_harness::command::{Ran, auxo, finish};
+use auxo_harness::server::Server;
+use auxo_harness::started::Started;
 
 /// A queue, on a data directory or on a server of its own, and the commands that are run on it.
 pub struct Shell {

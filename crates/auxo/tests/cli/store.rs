@@ -1,9 +1,9 @@
 //! A store on Redis that cannot be opened: what is wrong, and what to do next.
 
-use crate::command::Ran;
-use crate::servers::Single;
-use crate::servers::tls::Certificates;
 use crate::shell::bare;
+use auxo_harness::command::Ran;
+use auxo_harness::redis::Single;
+use auxo_harness::redis::tls::Certificates;
 
 fn serve(url: &str) -> Ran {
     bare(&["serve", "--http", "127.0.0.1:0", "--store", url])

@@ -11,9 +11,9 @@ fn a_limit_on_the_size_of_files_is_told_as_an_error() {
     command
         .args(["-c", "ulimit -f 64; exec \"$0\" push mail hello"])
         .arg(env!("CARGO_BIN_EXE_auxo"));
-    let mut command = crate::command::plain(command);
+    let mut command = auxo_harness::command::plain(command);
     command.env("AUXO_DATA", shell.data());
-    let ran = crate::command::finish(command, b"");
+    let ran = auxo_harness::command::finish(command, b"");
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("File too large"), "{}", ran.err);
 }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{Ran, finish};
 use crate::shell::{Shell, text};
-use crate::started::Fifo;
+use auxo_harness::command::{Ran, finish};
+use auxo_harness::started::Fifo;
 
 both! {
     a_command_gets_the_payload_and_the_fields_and_its_output_is_the_result,

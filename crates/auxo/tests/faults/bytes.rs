@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::load::Load;
-use crate::proxy::{Lane, Plan, Proxy};
 use crate::raw::{Said, Wire, ask, request};
 use crate::server::Server;
 use crate::tale::{Least, judge};
+use auxo_harness::proxy::{Lane, Plan, Proxy};
 
 /// How many try at once, each with a network of its own.
 const LANES: usize = 8;

@@ -10,10 +10,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::load::Load;
-use crate::proxy::{Net, Plan, Proxy, Side, Way};
 use crate::raw::{answer, ask, request};
 use crate::server::{PATIENCE, Server};
 use crate::tale::{Least, judge};
+use auxo_harness::proxy::{Net, Plan, Proxy, Side, Way};
 
 const ROUNDS: u64 = 20;
 

@@ -8,11 +8,11 @@ use auxo::core::Engine;
 use auxo::core::engine::Query;
 use serde_json::Value;
 
-use crate::command::{self, Ran};
-use crate::proxy::{Lane, Plan, Proxy};
 use crate::raw::ask;
 use crate::server::{PATIENCE, Server};
-use crate::started::Started;
+use auxo_harness::command::{self, Ran};
+use auxo_harness::proxy::{Lane, Plan, Proxy};
+use auxo_harness::started::Started;
 
 const LINES: u64 = 12_000;
 /// The input comes in this many parts, so that some is left when the server is killed.

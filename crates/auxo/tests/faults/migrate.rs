@@ -7,10 +7,10 @@ use auxo::core::engine::Query;
 use auxo::{Auxo, Job, JobId};
 use tempfile::TempDir;
 
-use crate::command;
-use crate::redis::{Client, Reply, Single};
 use crate::server::{PATIENCE, Server};
-use crate::started::Started;
+use auxo_harness::command;
+use auxo_harness::redis::{Client, Reply, Single};
+use auxo_harness::started::Started;
 
 /// Enough for a dozen of batches.
 const JOBS: usize = 12_000;

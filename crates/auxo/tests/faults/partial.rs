@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::command::{Ran, auxo, finish};
 use crate::raw::{ask, text};
-use crate::redis::ClusterSet;
 use crate::server::Server;
+use auxo_harness::command::{Ran, auxo, finish};
+use auxo_harness::redis::ClusterSet;
 
 /// A node that comes back has what it had.
 const KEEPS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];

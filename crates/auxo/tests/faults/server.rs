@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use auxo::Remote;
 use tempfile::TempDir;
 
-use crate::command::{self, Ran};
-use crate::started::Started;
+use auxo_harness::command::{self, Ran};
+use auxo_harness::started::Started;
 
 /// Longer than anything takes; only a broken test waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(100);

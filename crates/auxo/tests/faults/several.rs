@@ -10,10 +10,10 @@ use auxo::core::Engine;
 use auxo_conformance::checker::{FinalState, Outcome, Rules, check};
 use auxo_conformance::rounds;
 
-use crate::command::Ran;
-use crate::redis;
 use crate::server::{PATIENCE, Server};
 use crate::worker::{self, Crew};
+use auxo_harness::command::Ran;
+use auxo_harness::redis;
 
 const ROUNDS: u64 = 9;
 const SERVERS: usize = 4;

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::command::{auxo, finish};
 use crate::server::Server;
+use auxo_harness::command::{auxo, finish};
 
 #[test]
 fn unless_it_is_meant_only_this_machine_can_reach_it() {

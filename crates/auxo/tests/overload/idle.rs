@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::client::Client;
 use crate::port::{Guest, Port};
 use crate::server::{KB, MB, Server, until};
+use auxo_harness::http::Client;
 
 /// Lets this process have a socket for each of the crowd, and says how large it may be: 10,000 unless the system allows less.
 fn crowd() -> u64 {

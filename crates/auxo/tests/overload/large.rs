@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::client::Client;
 use crate::server::{MB, Server, until};
+use auxo_harness::http::Client;
 
 const POST: &str = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\n";
 

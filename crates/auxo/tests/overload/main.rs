@@ -4,11 +4,6 @@
 //! Linux only: memory, processor time and descriptors are read from `/proc`.
 #![cfg(target_os = "linux")]
 
-#[path = "../common/client.rs"]
-mod client;
-#[path = "../common/command.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod command;
 mod deaf;
 mod door;
 mod idle;

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use auxo_proto::v1;
 use tempfile::TempDir;
 
-use crate::command::auxo;
 use crate::port::{Guest, Port};
 use crate::server::{OTHERS, Server};
+use auxo_harness::command::auxo;
 
 /// Looks like nothing else that is written anywhere.
 const CANARY: &str = "kanarienvogel";

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::client::Client;
-use crate::command::auxo;
 use crate::port::Port;
+use auxo_harness::command::auxo;
+use auxo_harness::http::Client;
 
 /// Longer than anything takes; only a broken test waits for it.
 const PATIENCE: Duration = Duration::from_secs(100);

@@ -4,10 +4,10 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
-use crate::command::auxo;
 use crate::port::{Guest, PORTS};
 use crate::server::{OTHERS, Server, until};
+use auxo_harness::command::auxo;
+use auxo_harness::http::Client;
 
 const DESCRIPTORS: &str = "256";
 const STORM: usize = 1000;

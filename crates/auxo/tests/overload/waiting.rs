@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::client::Client;
 use crate::port::{Guest, Port};
 use crate::server::{MB, Server, until};
+use auxo_harness::http::Client;
 
 /// A call that waits in as many queues as one may name, each with as long a name as there may be.
 fn long_ask(call: usize) -> String {

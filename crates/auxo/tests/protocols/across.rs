@@ -21,8 +21,8 @@ use speaker::Speaker;
 use steer::{KICKS, REMOVALS};
 use watch::Watcher;
 
-use crate::redis::Server as Redis;
 use crate::servers::Auxo;
+use auxo_harness::redis::Server as Redis;
 
 macro_rules! on_both_engines {
     ($($name:ident),+ $(,)?) => {

@@ -3,9 +3,9 @@
 
 use std::net::Shutdown;
 
-use crate::client::{Client, Reply};
-use crate::redis::Server as Redis;
 use crate::servers::Auxo;
+use auxo_harness::http::{Client, Reply};
+use auxo_harness::redis::Server as Redis;
 
 /// Sends a request, closes the sending side, and reads the answer if there is one.
 fn last_request(server: &Auxo, path: &str, body: &str) -> Option<Reply> {

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::reply;
 use crate::servers::Auxo;
+use auxo_harness::http::Client;
+use auxo_harness::reply;
 
 const MB: u64 = 1 << 20;
 

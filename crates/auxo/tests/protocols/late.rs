@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::across::speaker::Beanstalk;
 use crate::across::watch::Watcher;
-use crate::client::Client;
-use crate::redis::Server as Redis;
 use crate::servers::Auxo;
+use auxo_harness::http::Client;
+use auxo_harness::redis::Server as Redis;
 
 /// What the worker does between the end of its time and the delete.
 #[derive(Clone, Copy, Debug)]

@@ -4,19 +4,14 @@
 //! written down is what that one answers, byte for byte. Those of Disque's commands follow its source, and were never played to a Disque.
 
 mod across;
-#[path = "../common/client.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod client;
 mod clients;
 mod half_close;
 mod hostile;
 mod late;
-#[path = "../../../redis/tests/servers/mod.rs"]
-mod redis;
-mod reply;
 mod servers;
 mod transcript;
 
+use auxo_harness::redis;
 use servers::{Auxo, Beanstalkd};
 use transcript::play;
 

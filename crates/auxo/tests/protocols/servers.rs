@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::client::Client;
+use auxo_harness::http::Client;
 
 /// Longer than anything takes; only a broken test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -17,7 +17,7 @@
 //! `\r`, `\n`, `\0`, `\\` and `\xNN` are the bytes they say, and `\x61*300` at the end of a line is that byte so often. `{job}` is whatever
 //! stands there when it is first seen, and the same from then on; `{*}` is anything.
 
-use crate::reply;
+use auxo_harness::reply;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -80,9 +80,9 @@ fn a_file_with_tokens_that_was_named_must_be_there() {
     )
     .unwrap();
     let config = site.text("auxo.toml");
-    let mut check = crate::command::auxo();
+    let mut check = auxo_harness::command::auxo();
     check.args(["config", "check", "--config", &config]);
-    let ran = crate::command::finish(check, b"");
+    let ran = auxo_harness::command::finish(check, b"");
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("auxo token new --tokens"), "{ran:?}");
     assert!(!site.path("data").exists());

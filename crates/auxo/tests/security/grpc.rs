@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::command::{Ran, auxo, finish};
 use crate::server::{Server, Site};
+use auxo_harness::command::{Ran, auxo, finish};
 
 /// A server with TLS, over gRPC.
 fn serve(site: &Site, more: &[&str]) -> Server {

@@ -2,8 +2,6 @@
 #![cfg(unix)]
 
 mod beanstalk;
-#[path = "../common/command.rs"]
-mod command;
 mod door;
 mod grpc;
 mod owner;

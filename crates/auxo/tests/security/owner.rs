@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::command::{finish, plain};
 use crate::server::Site;
+use auxo_harness::command::{finish, plain};
 
 /// The user of a server, and another one.
 const SERVER: u32 = 4001;
@@ -16,19 +16,18 @@ fn open_to(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A site whose data directory belongs to the server's user; `None` for who cannot give anything away.
-fn site() -> Option<Site> {
+/// A site whose data directory belongs to the server's user.
+fn site() -> Site {
     let site = Site::new();
     std::fs::create_dir(site.path("data")).unwrap();
-    let given = chown(site.path("data"), Some(SERVER), Some(SERVER));
-    given.is_ok().then_some(site)
+    chown(site.path("data"), Some(SERVER), Some(SERVER)).unwrap();
+    site
 }
 
 #[test]
+#[ignore = "only root can give a directory to another user"]
 fn what_root_makes_and_changes_belongs_to_the_server() {
-    let Some(site) = site() else {
-        return;
-    };
+    let site = site();
     let token = site.token(&["admin:*"]);
     let id = token.split('_').nth(1).unwrap();
     site.token(&["read:*"]);
@@ -42,10 +41,9 @@ fn what_root_makes_and_changes_belongs_to_the_server() {
 }
 
 #[test]
+#[ignore = "only root can give a directory to another user"]
 fn who_cannot_leave_the_tokens_to_the_server_is_told_as_whom_to_do_it() {
-    let Some(site) = site() else {
-        return;
-    };
+    let site = site();
     site.token(&["admin:*"]);
     let file = site.path("data/tokens.toml");
     let before = std::fs::read_to_string(&file).unwrap();

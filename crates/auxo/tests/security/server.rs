@@ -10,7 +10,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::command::{Ran, auxo, finish};
+use auxo_harness::command::{Ran, auxo, finish};
 
 /// Longer than anything takes; only a broken test waits for it.
 const PATIENCE: Duration = Duration::from_secs(100);

@@ -100,9 +100,9 @@ fn wrong_usage_is_told() {
         assert!(ran.err.contains(says), "{args:?}: {ran:?}");
     }
     assert!(!site.path("data").exists());
-    let mut nowhere = crate::command::auxo();
+    let mut nowhere = auxo_harness::command::auxo();
     nowhere.args(["token", "list"]);
-    let ran = crate::command::finish(nowhere, b"");
+    let ran = auxo_harness::command::finish(nowhere, b"");
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(
         ran.err.contains("--data DIR") && ran.err.contains("--tokens FILE"),
@@ -122,9 +122,9 @@ fn a_token_in_a_file_of_its_own_is_written_down_all_the_same() {
     assert!(!ran.err.contains("written down"), "{ran:?}");
     // Without a directory there is no place for it, which is told; who said so knows.
     for (args, is_told) in [(&[][..], true), (&["--audit", "off"], false)] {
-        let mut command = crate::command::auxo();
+        let mut command = auxo_harness::command::auxo();
         command.args(new).args(args);
-        let ran = crate::command::finish(command, b"");
+        let ran = auxo_harness::command::finish(command, b"");
         assert_eq!(ran.code, 0, "{ran:?}");
         assert_eq!(ran.err.contains("written down"), is_told, "{ran:?}");
     }

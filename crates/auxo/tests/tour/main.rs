@@ -4,18 +4,14 @@
 //! the same one from its first mention to its last, in commands too. How wide the columns of a table are is not compared.
 
 mod compare;
-#[path = "../../../redis/tests/servers/mod.rs"]
-mod redis;
-#[allow(dead_code, reason = "the tests of the command line use the rest")]
-#[path = "../common/server.rs"]
-mod server;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use auxo_harness::redis;
+use auxo_harness::server::Server;
 use compare::Names;
-use server::Server;
 
 const README: &str = include_str!("../../../../README.md");
 

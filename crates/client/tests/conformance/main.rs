@@ -5,5 +5,3 @@ mod embedded;
 mod model;
 mod redis;
 mod served;
-#[path = "../../../redis/tests/servers/mod.rs"]
-mod servers;

@@ -7,7 +7,7 @@ use auxo_core::clock::ManualClock;
 use auxo_redis::{Options, RedisEngine};
 
 use crate::served::{Over, Served};
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 #[test]
 fn a_server_on_redis_keeps_the_contract() {

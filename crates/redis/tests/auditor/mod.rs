@@ -6,8 +6,8 @@ use auxo_core::queue::QueueConfig;
 use auxo_core::{Engine, NewJob};
 
 use super::*;
-use crate::link::tests::servers::Single;
 use crate::{Options, RedisEngine};
+use auxo_harness::redis::Single;
 
 async fn open(server: &Single) -> RedisEngine {
     open_at(&server.url("?durability=none")).await

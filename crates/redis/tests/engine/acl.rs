@@ -9,8 +9,8 @@ use auxo_core::engine::Settle;
 use auxo_core::{Engine, NewJob};
 use auxo_redis::{Options, RedisEngine, keys};
 
-use crate::servers::user::{PASSWORD, documented};
-use crate::servers::{self, ClusterSet, Reply, SentinelSet, Server, Single};
+use auxo_harness::redis::user::{PASSWORD, documented};
+use auxo_harness::redis::{ClusterSet, Reply, SentinelSet, Server, Single, wait};
 
 /// What all servers of a test were asked to do, and what they refused to.
 #[derive(Default)]
@@ -160,7 +160,7 @@ async fn the_documented_users_can_use_sentinels() {
     let url = set.url(&options).replace("redis+sentinel://", &login);
     let engine = open(&url).await;
     work(&engine).await;
-    servers::wait("a sentinel is listened to", || {
+    wait("a sentinel is listened to", || {
         let clients = set.sentinels.iter().map(|one| one.ask(&["CLIENT", "LIST"]));
         clients
             .flat_map(lines)

@@ -8,7 +8,7 @@ use auxo_core::queue::QueueInfo;
 use auxo_core::{Engine, NewJob};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 async fn open(server: &Single) -> Arc<RedisEngine> {
     let url = server.url("?durability=none&shards=3").parse().unwrap();

@@ -4,7 +4,7 @@ use auxo_core::engine::Which;
 use auxo_core::{Code, Engine, Error, JobId};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::{ClusterSet, Single};
+use auxo_harness::redis::{ClusterSet, Single};
 
 async fn open(url: &str) -> Result<Vec<String>, Error> {
     let url = url.parse().expect("a good URL");

@@ -10,7 +10,7 @@ use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, Engine, JobId, JobSpec, State};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::{Reply, Single, wait};
+use auxo_harness::redis::{Reply, Single, wait};
 
 /// A store that can be damaged.
 pub struct Damaged {

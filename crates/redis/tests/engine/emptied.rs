@@ -8,7 +8,7 @@ use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, Engine, Error, NewJob, Result};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::{self, Single};
+use auxo_harness::redis::{Single, wait};
 
 async fn open(server: &Single, options: &str) -> RedisEngine {
     let url = server.url(options).parse().expect("a good URL");
@@ -38,7 +38,7 @@ async fn who_does_nothing_is_told_as_well() {
     push(&engine).await.expect("a push");
     engine.health().expect("all is well");
     server.ask(&["FLUSHALL"]);
-    servers::wait("health is an error", || engine.health().is_err());
+    wait("health is an error", || engine.health().is_err());
     is_gone(engine.health().unwrap_err());
 }
 

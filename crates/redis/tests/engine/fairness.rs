@@ -5,7 +5,7 @@ use auxo_conformance::bench::{ack, plain};
 use auxo_core::JobSpec;
 use auxo_core::queue::QueueConfig;
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 async fn fair(server: Single) -> (Bench, std::sync::Arc<Single>) {
     let server = std::sync::Arc::new(server);

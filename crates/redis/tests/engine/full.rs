@@ -14,7 +14,7 @@ use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::{Code, Engine, JobSpec, NewJob, State};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 /// A store on a server of its own.
 struct Store {

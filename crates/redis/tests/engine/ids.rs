@@ -10,8 +10,8 @@ use auxo_core::passage::{Adoption, Departure, Passage, Step};
 use auxo_core::{Code, Engine, JobId, JobSpec};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
 use crate::store::{on, open};
+use auxo_harness::redis::Single;
 
 /// Jobs in batches and alone, plain ones and some with a key, which take another way; all are found by their ids alone.
 async fn push_some(t: &Bench, round: usize) -> Vec<JobId> {

@@ -4,7 +4,7 @@ use auxo_conformance::bench::{asking, named, plain, secs};
 use auxo_core::{Code, Engine, Error, NewJob, Result};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 async fn open(server: &Single, options: &str) -> Result<RedisEngine> {
     let url = server.url(options).parse().expect("a good URL");

@@ -1,8 +1,5 @@
 //! The engine on real servers: the contract on one, on several shards, on a cluster, through sentinels; and against the model.
 
-#[path = "../servers/mod.rs"]
-mod servers;
-
 mod acl;
 mod asked;
 mod checks;

@@ -9,7 +9,7 @@ use auxo_core::engine::Settle;
 use auxo_core::{Engine, JobSpec, NewJob};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::{self, ClusterSet};
+use auxo_harness::redis::{ClusterSet, wait};
 
 /// How often the slot of the queue goes from one node to the other.
 const MOVES: usize = 20;
@@ -102,7 +102,7 @@ async fn a_shard_that_moves_back_and_forth_loses_nothing() {
         let slot = cluster.slot("auxo{0}:meta");
         for _ in 0..MOVES {
             let before = seen.load(Ordering::Relaxed);
-            servers::wait("more calls", || {
+            wait("more calls", || {
                 seen.load(Ordering::Relaxed) > before + CALLS
             });
             let from = cluster.owner(slot);
@@ -156,7 +156,7 @@ async fn when_another_server_took_over_the_auditor_does_not_wait_for_its_minute(
         cluster
     });
     let _cluster = moved.await.unwrap();
-    servers::wait("the job is put back", || engine.repaired() == 1);
+    wait("the job is put back", || engine.repaired() == 1);
     let leased = engine.lease(asking(&[named("q")], 1, secs(5))).await;
     assert_eq!(leased.unwrap()[0].job.id, id);
 }

@@ -9,8 +9,8 @@ use auxo_core::clock::ManualClock;
 use auxo_core::{Engine, NewJob};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
 use crate::store::on;
+use auxo_harness::redis::Single;
 
 async fn open(server: &Single, clock: &Arc<ManualClock>) -> Arc<RedisEngine> {
     let options = Options {

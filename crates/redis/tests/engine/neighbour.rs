@@ -19,8 +19,8 @@ use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::topic::Subscription;
 use auxo_core::{JobSpec, NewJob};
 
-use crate::servers::Single;
 use crate::store;
+use auxo_harness::redis::Single;
 
 /// How many commands one script may call. Each takes a microsecond or two; the most costly script needs some 14 for a job.
 const COMMANDS: usize = 1000;

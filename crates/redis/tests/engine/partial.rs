@@ -10,7 +10,7 @@ use auxo_core::engine::{Action, Change, Filter, Mode, Order, Query, Target};
 use auxo_core::queue::QueueConfig;
 use auxo_core::{Code, NewJob, QueueName, State};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 /// A store of 7 shards, of which the user can be made to do less, and one of whom nothing is taken.
 async fn two_users() -> (Arc<Single>, Bench, Bench) {

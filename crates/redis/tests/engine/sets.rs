@@ -1,8 +1,8 @@
 //! The contract of an engine, kept on a cluster, and through sentinels.
 
-use crate::servers::{ClusterSet, SentinelSet};
 use auxo_conformance::bench;
 use auxo_conformance::random;
+use auxo_harness::redis::{ClusterSet, SentinelSet};
 
 const SEEDS: u64 = 3;
 const STEPS: usize = 700;

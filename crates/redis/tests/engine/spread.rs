@@ -17,7 +17,7 @@ use auxo_core::queue::QueueConfig;
 use auxo_core::{JobId, JobSpec};
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 /// A store of 7 shards, with as many processes as there are engines. Their clock stands still.
 struct Spread {
@@ -67,7 +67,7 @@ impl Spread {
     }
 
     /// Does something to Redis, in Lua, with the key of the queue's books in a shard.
-    fn by_hand(&self, shard: u16, deed: &str) -> crate::servers::Reply {
+    fn by_hand(&self, shard: u16, deed: &str) -> auxo_harness::redis::Reply {
         let key = format!("auxo{{{shard}}}:q:{}", queue());
         self.server.ask(&["EVAL", deed, "1", &key])
     }

@@ -9,7 +9,7 @@ use auxo_core::Engine;
 use auxo_core::clock::ManualClock;
 use auxo_redis::{Options, RedisEngine};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 /// What must live as long as an engine.
 type Held = Arc<dyn std::any::Any + Send + Sync>;

@@ -11,7 +11,7 @@ use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::time::{Base, Due};
 use auxo_core::{Code, JobSpec};
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 /// A queue with these limits that is spread over 4 of 7 shards.
 async fn spread(limits: QueueConfig) -> Bench {

@@ -13,7 +13,7 @@ use auxo_redis::RedisEngine;
 use tokio::task::JoinSet;
 
 use crate::load::{PATIENCE, open};
-use crate::servers::{Server, wait};
+use auxo_harness::redis::{Server, wait};
 
 /// The store's timeout, and what a call may take beyond it: one that was under way when it came, and a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use auxo_conformance::bench::ms;
 
 use crate::child::{self, Process, push, take, wall};
 use crate::load::open;
-use crate::servers::Server;
+use auxo_harness::redis::Server;
 
 const HOUR: u64 = 3_600_000;
 /// How far the clocks of two processes that should agree may be apart, and how late something may be.

@@ -14,7 +14,7 @@ use auxo_redis::RedisEngine;
 use tokio::task::JoinSet;
 
 use crate::load::open;
-use crate::servers::{ClusterSet, Server, wait};
+use auxo_harness::redis::{ClusterSet, Server, wait};
 
 const MOVES: u64 = 2;
 const PRIMARIES: u16 = 3;

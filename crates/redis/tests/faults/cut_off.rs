@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::load::{Load, Plan};
-use crate::proxy::{self, Net, Proxy, Side, Way};
-use crate::servers::{Server, wait};
 use crate::tale::judge;
+use auxo_harness::proxy::{self, Net, Proxy, Side, Way};
+use auxo_harness::redis::{Server, wait};
 
 /// Nothing arrives; what goes one way does not; one side hears that it is over and the other does not.
 const CUTS: [Net; 5] = [

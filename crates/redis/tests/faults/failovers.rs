@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use auxo_conformance::rounds;
 
 use crate::load::{Load, Plan};
-use crate::servers::{SentinelSet, wait};
 use crate::tale::{count, judge};
+use auxo_harness::redis::{SentinelSet, wait};
 
 const FAILOVERS: u64 = 2;
 /// How long a primary goes on without replicas.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::load::{Load, Plan};
-use crate::servers::{Server, wait};
 use crate::tale::judge;
+use auxo_harness::redis::{Server, wait};
 
 /// What a cut connection may cost until the load goes on: a pause before the next try, and jobs that nobody heard of.
 const SOON: Duration = Duration::from_secs(6);

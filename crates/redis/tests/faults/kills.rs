@@ -8,8 +8,8 @@ use auxo_conformance::rounds;
 use auxo_core::Engine;
 
 use crate::load::{Load, Plan};
-use crate::servers::Server;
 use crate::tale::judge;
+use auxo_harness::redis::Server;
 
 const ROUNDS: u64 = 5;
 /// How soon after Redis is back the load must go on by itself. Leases of answers that were lost do not come into it.

@@ -10,8 +10,8 @@ use auxo_core::{Code, Engine, NewJob};
 use auxo_redis::RedisEngine;
 
 use crate::load::open;
-use crate::proxy::{Net, Plan, Proxy, Way};
-use crate::servers::{ClusterSet, Server};
+use auxo_harness::proxy::{Net, Plan, Proxy, Way};
+use auxo_harness::redis::{ClusterSet, Server};
 
 const SHARDS: u16 = 16;
 /// What a call may take beyond what it waits, on a machine that is busy with other tests.

@@ -2,12 +2,6 @@
 //! processes that share it. The servers are real, and so are the loads; an engine of its own stands for each process, unless a test
 //! needs one that can be killed.
 
-#[allow(dead_code, reason = "the tests of the server use the rest")]
-#[path = "../../../auxo/tests/faults/proxy.rs"]
-mod proxy;
-#[path = "../servers/mod.rs"]
-mod servers;
-
 mod child;
 mod load;
 mod tale;

@@ -15,9 +15,9 @@ use auxo_redis::RedisEngine;
 use futures_util::future::join_all;
 
 use crate::load::{Load, PATIENCE, Plan, open};
-use crate::proxy::{self, Net, Proxy, Side, Way};
-use crate::servers::{SentinelSet, Server, wait};
 use crate::tale::{count, judge};
+use auxo_harness::proxy::{self, Net, Proxy, Side, Way};
+use auxo_harness::redis::{SentinelSet, Server, wait};
 
 const ROUNDS: u64 = 2;
 /// Nothing arrives; only what it sends does; only what it is sent does; its side hears that it is over and the other does not.

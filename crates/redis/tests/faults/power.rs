@@ -10,8 +10,8 @@ use auxo_core::engine::{Pushed, Settle, Which};
 use auxo_core::{Code, Engine, Error, NewJob};
 
 use crate::load::{Load, Plan, open};
-use crate::servers::{Server, wait};
 use crate::tale::count;
+use auxo_harness::redis::{Server, wait};
 
 const ROUNDS: usize = 3;
 const EVERY_SECOND: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "everysec"];

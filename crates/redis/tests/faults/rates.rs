@@ -8,7 +8,7 @@ use auxo_conformance::rate;
 use auxo_core::Engine;
 
 use crate::load::open;
-use crate::servers::Server;
+use auxo_harness::redis::Server;
 
 /// How many processes share the store.
 const PROCESSES: usize = 4;

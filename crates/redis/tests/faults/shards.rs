@@ -8,7 +8,7 @@ use auxo_core::{Code, Engine, JobId, NewJob, QueueName, Result};
 use auxo_redis::{Options, RedisEngine};
 
 use crate::load::open;
-use crate::servers::{ClusterSet, wait};
+use auxo_harness::redis::{ClusterSet, wait};
 
 /// A node that comes back has what it had.
 const KEEPS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];

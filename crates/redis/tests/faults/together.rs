@@ -11,8 +11,8 @@ use auxo_conformance::workload::Workload;
 use auxo_core::Engine;
 
 use crate::load::{Load, Plan, open};
-use crate::servers::Server;
 use crate::tale::judge;
+use auxo_harness::redis::Server;
 
 const MEMORY_ONLY: &str = "?durability=none";
 

@@ -15,8 +15,8 @@ use auxo_redis::RedisEngine;
 use tokio::task::JoinSet;
 
 use crate::load::open;
-use crate::proxy::{Net, Plan, Proxy, Way};
-use crate::servers::{SentinelSet, Server, wait};
+use auxo_harness::proxy::{Net, Plan, Proxy, Way};
+use auxo_harness::redis::{SentinelSet, Server, wait};
 
 const REPLICATED: &str = "?durability=replicated&timeout=1s";
 const JOBS: usize = 6;

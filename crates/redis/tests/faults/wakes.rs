@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::away::until_waiting;
 use crate::child::{self, Process, push};
 use crate::load::open;
-use crate::servers::Server;
+use auxo_harness::redis::Server;
 
 const MEMORY_ONLY: &str = "?durability=none";
 /// How often a process looks though nobody told it to, and what a busy machine may add.
@@ -326,7 +326,7 @@ async fn as_many_processes_are_woken_as_there_are_jobs() {
 
 fn until_many_wait(server: &Server, processes: i64) {
     tokio::task::block_in_place(|| {
-        crate::servers::wait("all of them wait", || {
+        auxo_harness::redis::wait("all of them wait", || {
             server.ask(&["ZCARD", "auxo{0}:w:q"]).int() == processes
         })
     });

@@ -1,7 +1,7 @@
 //! A cluster whose slots move and whose servers go away.
 
-use super::servers::{ClusterSet, Reply, Single};
 use super::*;
+use auxo_harness::redis::{ClusterSet, Reply, Single};
 
 fn key(shard: u16) -> String {
     format!("auxo{{{shard}}}:meta")
@@ -254,14 +254,14 @@ async fn who_waits_for_a_list_follows_it_to_another_server() {
         async move { link.pop(list, 60 * SECOND, || {}).await }
     });
     let set = tokio::task::spawn_blocking(move || {
-        servers::wait("it waits", || {
+        auxo_harness::redis::wait("it waits", || {
             set.servers[from]
                 .ask(&["CLIENT", "LIST"])
                 .text()
                 .contains("cmd=blpop")
         });
         set.move_slot(slot, from, 1 - from);
-        servers::wait("it waits there", || {
+        auxo_harness::redis::wait("it waits there", || {
             set.servers[1 - from]
                 .ask(&["CLIENT", "LIST"])
                 .text()

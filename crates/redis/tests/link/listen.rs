@@ -1,7 +1,7 @@
 //! Waiting for what comes: lists and messages.
 
-use super::servers::{Single, wait};
 use super::*;
+use auxo_harness::redis::{Single, wait};
 
 const LIST: &str = "auxo{0}:s:1";
 const CHANNEL: &str = "auxo{0}:events";

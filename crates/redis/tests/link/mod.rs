@@ -12,8 +12,6 @@ mod cluster;
 mod listen;
 mod replicas;
 mod sentinel;
-#[path = "../servers/mod.rs"]
-pub(crate) mod servers;
 mod single;
 #[cfg(feature = "tls")]
 mod tls;

@@ -1,7 +1,7 @@
 //! Changes that count when replicas have them.
 
-use super::servers::Single;
 use super::*;
+use auxo_harness::redis::Single;
 
 /// A primary and its replicas, all in sync.
 fn servers(replicas: usize) -> (Single, Vec<Single>) {

@@ -1,7 +1,7 @@
 //! A primary that sentinels replace.
 
-use super::servers::SentinelSet;
 use super::*;
+use auxo_harness::redis::SentinelSet;
 
 /// Until calls work, which they do by themselves: one call is enough when it may take long.
 async fn bump_until_known(link: &Link) -> i64 {

@@ -1,7 +1,7 @@
 //! One server that behaves.
 
-use super::servers::Single;
 use super::*;
+use auxo_harness::redis::Single;
 
 #[tokio::test]
 async fn a_script_that_redis_forgot_is_loaded_again() {

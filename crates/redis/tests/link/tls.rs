@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use super::servers::tls::Certificates;
 use super::*;
+use auxo_harness::redis::tls::Certificates;
 
 #[tokio::test]
 async fn a_server_is_trusted_when_our_authority_signed_for_its_name() {

@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
-use super::servers::{Single, wait};
 use super::*;
+use auxo_harness::redis::{Single, wait};
 
 #[tokio::test]
 async fn calls_go_on_after_all_connections_were_cut() {
@@ -141,7 +141,7 @@ async fn a_redis_that_is_busy_with_a_script_is_waited_for() {
         .unwrap();
     wait("redis is busy", || {
         let answer = server.client().try_ask(&["PING"]).unwrap();
-        matches!(answer, servers::Reply::Error(busy) if busy.starts_with("BUSY"))
+        matches!(answer, auxo_harness::redis::Reply::Error(busy) if busy.starts_with("BUSY"))
     });
     let error = bump(&link, KEY).await.unwrap_err();
     is(&error, Code::Unavailable, "cannot do it now: BUSY");

@@ -8,8 +8,8 @@ use auxo_core::schedule::{Missed, Rhythm, Schedule};
 use auxo_core::{Engine, NewJob};
 
 use super::*;
-use crate::link::tests::servers::{Client, Single};
 use crate::{Options, RedisEngine};
+use auxo_harness::redis::{Client, Single};
 
 /// A queue with room for 40 jobs that is spread over 4 shards, ten in each.
 struct Place {

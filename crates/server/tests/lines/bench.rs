@@ -11,7 +11,7 @@ use auxo_embedded::{Embedded, Options, Sync};
 use auxo_server::{Server, Settings};
 use tempfile::TempDir;
 
-use super::reply;
+use auxo_harness::reply;
 
 /// Longer than anything takes; only a broken test waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(100);

@@ -13,8 +13,6 @@ mod identity;
 mod names;
 mod numbers;
 mod panics;
-#[path = "../../../auxo/tests/protocols/reply.rs"]
-mod reply;
 mod rights;
 mod slow;
 mod tubes;

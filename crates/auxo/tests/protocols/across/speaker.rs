@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use tonic::transport::Channel;
 use tonic::{Response, Status, Streaming};
 
-use crate::client::{Client, Reply};
 use crate::servers::Auxo;
+use auxo_harness::http::{Client, Reply};
 
 /// Longer than anything takes; only a broken test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);

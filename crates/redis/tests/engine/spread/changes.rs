@@ -14,7 +14,7 @@ use auxo_core::{Code, Engine, JobId, NewJob, State};
 use auxo_redis::{Options, RedisEngine};
 
 use super::{Spread, over, shards_of, with_key};
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 #[tokio::test]
 async fn a_queue_that_shrinks_strands_nothing() {

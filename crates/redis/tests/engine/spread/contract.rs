@@ -12,7 +12,7 @@ use auxo_core::queue::{Books, QueueConfig, QueueInfo};
 use auxo_core::{Engine, NewJob, QueueName, Result};
 use tokio::sync::broadcast;
 
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 /// The cases that ask for what a queue in several shards does not promise: which of two jobs comes first.
 const ORDERED: &[&str] = &[

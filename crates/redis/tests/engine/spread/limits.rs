@@ -13,7 +13,7 @@ use auxo_core::{Code, Engine, JobSpec, NewJob};
 use auxo_redis::{Options, RedisEngine};
 
 use super::{Spread, over, shards_of};
-use crate::servers::Single;
+use auxo_harness::redis::Single;
 
 fn with(payload: &str) -> JobSpec {
     JobSpec {

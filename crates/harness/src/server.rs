@@ -7,6 +7,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::command::program;
+
 /// The real binary, on a free port and in a directory of its own. It ends with the value.
 pub struct Server {
     child: Child,
@@ -26,7 +28,7 @@ impl Server {
 
     /// On the store that a flag names.
     pub fn start_on(flag: &OsStr, place: &OsStr, dir: TempDir) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_auxo"))
+        let mut child = Command::new(program())
             .args(["serve", "--http", "127.0.0.1:0"])
             .args([flag, place])
             .env_remove("AUXO_DATA")

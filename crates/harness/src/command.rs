@@ -1,6 +1,7 @@
 //! Runs the binary, with nothing set up for it, and keeps what it said.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// What a command said.
@@ -13,7 +14,23 @@ pub struct Ran {
 
 /// The binary, with pipes, and with nothing set up for it.
 pub fn auxo() -> Command {
-    plain(Command::new(env!("CARGO_BIN_EXE_auxo")))
+    plain(Command::new(program()))
+}
+
+/// The binary: cargo puts it two directories above the tests of its package.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let target = test
+        .ancestors()
+        .nth(2)
+        .expect("a test lies in target/PROFILE/deps");
+    let program = target.join("auxo");
+    assert!(
+        program.exists(),
+        "{} is missing; `cargo build` makes it",
+        program.display()
+    );
+    program
 }
 
 /// Pipes, and nothing of what the environment says about Auxo.

@@ -1,11 +1,7 @@
 //! Real Redis servers for tests: started on free ports, with their files in a temporary directory, and ended with the value
 //! that stands for them.
 //!
-//! `AUXO_REDIS_SERVER` names another program than `redis-server`, such as `valkey-server`. Nothing here needs more than the
-//! standard library and `tempfile`, so that tests of other crates can use it by `#[path]`.
-
-// Each test binary uses a part of it.
-#![allow(dead_code, unused_imports)]
+//! `AUXO_REDIS_SERVER` names another program than `redis-server`, such as `valkey-server`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -47,10 +43,7 @@ impl Server {
     pub fn start_with_syncs_to_hold(args: &[&str]) -> Server {
         let mut server = Server::new(args);
         let library = server.file("held_sync.so");
-        let source = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../redis/tests/servers/held_sync.c"
-        );
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/redis/held_sync.c");
         let made = Command::new("cc")
             .args(["-shared", "-fPIC", "-o"])
             .arg(&library)
