@@ -389,14 +389,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "only root can give a file to another user"]
     fn tokens_of_another_user_let_nobody_in() {
         use std::os::unix::fs::chown;
         let bench = bench(Patience::default());
         let (_, secret) = bench.add("push:mail", None);
-        // Only root can give it away.
-        if chown(bench.file.path(), Some(4002), None).is_err() {
-            return;
-        }
+        chown(bench.file.path(), Some(4002), None).unwrap();
         bench.auth.reload();
         assert_eq!(bench.auth.unreadable(), 1);
         assert!(bench.auth.check(Some(secret.reveal()), HERE).is_ok());

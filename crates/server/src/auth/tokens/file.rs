@@ -232,29 +232,25 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "only root can give a file to another user"]
     fn a_change_by_another_user_leaves_the_file_to_those_who_had_it() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("tokens.toml"));
         add(&file, token()).unwrap();
         let readable = std::fs::Permissions::from_mode(0o640);
         std::fs::set_permissions(file.path(), readable).unwrap();
-        // Only root can give it away.
-        let is_given = chown(file.path(), Some(4001), Some(4002)).is_ok();
+        chown(file.path(), Some(4001), Some(4002)).unwrap();
         add(&file, token()).unwrap();
         let about = file.path().metadata().unwrap();
         assert_eq!(about.mode() & 0o777, 0o640);
-        if is_given {
-            assert_eq!((about.uid(), about.gid()), (4001, 4002));
-        }
+        assert_eq!((about.uid(), about.gid()), (4001, 4002));
     }
 
     #[test]
+    #[ignore = "only root can give a directory to another user"]
     fn a_new_file_belongs_to_the_owner_of_its_directory() {
         let dir = tempfile::tempdir().unwrap();
-        // Only root can give it away, and only root makes files for others.
-        if chown(dir.path(), Some(4001), Some(4002)).is_err() {
-            return;
-        }
+        chown(dir.path(), Some(4001), Some(4002)).unwrap();
         let file = TokenFile::new(dir.path().join("tokens.toml"));
         add(&file, token()).unwrap();
         let about = file.path().metadata().unwrap();
