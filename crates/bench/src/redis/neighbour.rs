@@ -88,7 +88,11 @@ impl Neighbour<'_> {
         let times = self.asking.join().map_err(|_| "the neighbour is gone")??;
         let mut figures = spread(times);
         figures.truncate(3);
-        figures.extend(&spread(self.ground.slow_scripts()?)[..3]);
+        let mut scripts = self.ground.slow_scripts()?;
+        if scripts.is_empty() {
+            scripts.push(0.0);
+        }
+        figures.extend(&spread(scripts)[..3]);
         figures.push(rate);
         Ok(figures)
     }
