@@ -82,11 +82,12 @@ impl Tally {
     }
 }
 
-/// `scripts/prove damage` flips more.
-const FLIPS: u64 = 1500;
+/// `scripts/prove damage` has more rounds.
+const ROUNDS: u64 = 15;
+const FLIPS_PER_ROUND: u64 = 100;
 
 fn flip(closed: bool, seed: u64) {
-    let flips = rounds::or(FLIPS);
+    let flips = rounds::or(ROUNDS) * FLIPS_PER_ROUND;
     let (disk, shown) = store(closed);
     let names = disk.list().expect("names");
     let mut rng = Rng::new(seed);

@@ -17,7 +17,7 @@ pub fn auxo() -> Command {
     plain(Command::new(program()))
 }
 
-/// The binary: cargo puts it two directories above the tests of its package.
+/// The binary: cargo puts it into the directory above the one with the tests.
 pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let target = test

@@ -1,5 +1,4 @@
-//! The link with real servers. It lies beside the servers of the tests, and is a part of the crate, because scripts cannot be
-//! made outside of it.
+//! The link with real servers. It is a part of the crate, because scripts cannot be made outside of it.
 
 use std::time::{Duration, Instant};
 
